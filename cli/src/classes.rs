@@ -148,7 +148,7 @@ pub(crate) fn add_managed_pools(dump: &mut Dump) {
 
 /// The zones that statuses, Clusters and NodePools name.
 pub(crate) fn zones(dump: &Dump) -> Vec<String> {
-    let statuses = dump.class_statuses.values().flat_map(|status| &status.status.found.subnets);
+    let statuses = dump.class_statuses.values().flat_map(|status| &status.status.resolved.subnets);
     let subnets = dump.clusters.values().filter_map(|cluster| cluster["spec"]["subnets"].as_array());
     let of_clusters = subnets.flatten().filter_map(|subnet| subnet["zone"].as_str());
     let zones = statuses.map(|subnet| subnet.zone.as_str()).chain(of_clusters).map(str::to_owned);
@@ -163,7 +163,7 @@ fn of_ec2(class: &EC2NodeClass, status: Option<&ConfiguredObject>) -> (NodeClass
     known.labels.insert(labels::EC2_NODE_CLASS.to_owned(), class.name.clone());
     let Some(status) = status else { return (known, NO_SUBNETS) };
     known.not_ready = not_ready(status);
-    let subnets = status.status.found.subnets.iter().filter(|subnet| !subnet.zone.is_empty());
+    let subnets = status.status.resolved.subnets.iter().filter(|subnet| !subnet.zone.is_empty());
     known.subnets = subnets
         .map(|subnet| Subnet {
             id: subnet.id.clone(),
@@ -173,7 +173,7 @@ fn of_ec2(class: &EC2NodeClass, status: Option<&ConfiguredObject>) -> (NodeClass
             free_addresses: u32::MAX,
         })
         .collect();
-    for image in &status.status.found.amis {
+    for image in &status.status.resolved.amis {
         let archs = image.requirements.iter().filter(|requirement| requirement.key == labels::ARCH);
         for arch in archs.flat_map(|requirement| &requirement.values) {
             if known.image(arch).is_none() {

@@ -5,7 +5,7 @@
 mod ledger;
 mod node;
 
-use outrigger_model::{Invalid, NodeReport, Outcome as Fate, Pod, PodRef, PodState};
+use outrigger_model::{Invalid, NodeReport, Pod, PodRef, PodState, PodsOutcome as Fate};
 use owo_colors::OwoColorize;
 use serde::Serialize;
 
@@ -173,7 +173,7 @@ fn print_unreadable(problem: Option<&Invalid>) {
 fn print_why(report: &NodeReport) {
     say!("The node is {} since that is the cheapest type left:", report.cheapest);
     for step in plan_text::narrowing(&report.filters) {
-        say!("  {:>5} left by {}", step.left, step.filter);
+        say!("  {:>5} left by {}", step.remaining, step.filter);
     }
     if report.headroom > 0 {
         let more = count(report.headroom as usize, "pod");

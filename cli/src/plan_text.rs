@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use anstream::eprintln;
-use outrigger_model::{FilterStep, Outcome, PodRef, PoolRefusal, Price, Refusal, Snapshot};
+use outrigger_model::{FilterStep, PodRef, PodsOutcome, PoolRefusal, Price, Refusal, Snapshot};
 use owo_colors::OwoColorize;
 
 use crate::input::Decision;
@@ -109,9 +109,9 @@ fn print_unplaced(decision: &Decision) {
 }
 
 /// Why no node can be made for pods: each pool's reason, or their own.
-pub(crate) fn print_reasons(outcome: &Outcome) {
+pub(crate) fn print_reasons(outcome: &PodsOutcome) {
     match outcome {
-        Outcome::Unplaced { pools } => print_refusals(pools),
+        PodsOutcome::Unplaced { pools } => print_refusals(pools),
         other => other.unplaced_reason().into_iter().for_each(|reason| say!("  {reason}")),
     }
 }
@@ -146,13 +146,13 @@ fn print_refusals(pools: &[PoolRefusal]) {
 }
 
 fn print_steps(steps: &[FilterStep]) {
-    narrowing(steps).for_each(|step| say!("  {:>7} left by {}", step.left, step.filter));
+    narrowing(steps).for_each(|step| say!("  {:>7} left by {}", step.remaining, step.filter));
 }
 
 /// The filters that took something away, and the first.
 pub(crate) fn narrowing(steps: &[FilterStep]) -> impl Iterator<Item = &FilterStep> {
-    let before = std::iter::once(None).chain(steps.iter().map(|step| Some(step.left)));
-    steps.iter().zip(before).filter(|(step, before)| Some(step.left) != *before).map(|(step, _)| step)
+    let before = std::iter::once(None).chain(steps.iter().map(|step| Some(step.remaining)));
+    steps.iter().zip(before).filter(|(step, before)| Some(step.remaining) != *before).map(|(step, _)| step)
 }
 
 /// The first few names, and how many more there are.
@@ -172,7 +172,7 @@ pub(crate) fn names_of(names: &[impl ToString]) -> String {
 /// What was refused or left out, on standard error, so that no format loses it.
 pub(crate) fn warn(decision: &Decision, format: Format) {
     for entry in &decision.report.pods {
-        if let Outcome::Ignored { reason } = &entry.outcome {
+        if let PodsOutcome::Ignored { reason } = &entry.outcome {
             eprintln!("{} {}: {reason}", "left out:".yellow().bold(), names(&entry.pods));
         }
     }

@@ -65,7 +65,10 @@ fn planned(
         claim: claim.to_owned(),
         capacity_type: node.capacity_type,
         zones,
-        spec: NodeClaimSpec { labels: labels(pool, &requirements), ..NodeClaimSpec::of(pool, requirements) },
+        spec: NodeClaimSpec {
+            labels: labels(pool, &requirements),
+            ..NodeClaimSpec::from_pool(pool, requirements)
+        },
         price: instance_types.first().map_or(Price::ZERO, RankedType::price),
         instance_types,
         requests: Resources::new(),

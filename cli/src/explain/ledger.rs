@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use outrigger_engine::ports::{Ledger as _, LedgerState, Reports as _};
 use outrigger_engine::{disrupt, provision};
 use outrigger_model::{
-    Command, NodeClaim, NodeClaimStatus, NodeReport, NodeVerdict, Outcome as Fate, PodRef, Report,
+    Command, NodeClaim, NodeClaimStatus, NodeReport, NodeVerdict, PodRef, PodsOutcome as Fate, Report,
     Termination,
 };
 use owo_colors::OwoColorize;

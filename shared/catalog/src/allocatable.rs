@@ -26,7 +26,7 @@ pub struct NodeResources {
 ///
 /// An eviction threshold that cannot be read counts as its default; [`check`] finds such settings
 /// beforehand.
-pub fn of(facts: &InstanceTypeFacts, kubelet: &Kubelet, root_volume: Quantity) -> NodeResources {
+pub fn node_resources(facts: &InstanceTypeFacts, kubelet: &Kubelet, root_volume: Quantity) -> NodeResources {
     let parts = match kubelet {
         Kubelet::Karpenter(settings) => karpenter::parts(facts, settings, root_volume),
         Kubelet::Kops(settings) => kops::parts(facts, settings, root_volume),
@@ -52,7 +52,7 @@ pub fn of(facts: &InstanceTypeFacts, kubelet: &Kubelet, root_volume: Quantity) -
 pub fn check(settings: &KubeletSettings) -> Result<(), CatalogError> {
     for (signal, value) in &settings.eviction_hard {
         if Threshold::read(value).is_none() {
-            return Err(CatalogError::Threshold { signal: signal.clone(), found: value.clone() });
+            return Err(CatalogError::Threshold { signal: signal.clone(), threshold: value.clone() });
         }
     }
     Ok(())

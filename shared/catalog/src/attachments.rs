@@ -40,12 +40,12 @@ impl InstanceTypeFacts {
     /// know stays as it is.
     #[must_use]
     pub fn completed(mut self) -> Self {
-        if let Some(known) = embedded::facts_of(&self.name) {
+        if let Some(embedded_facts) = embedded::facts_of(&self.name) {
             if self.branch_interfaces == 0 {
-                self.branch_interfaces = known.branch_interfaces;
+                self.branch_interfaces = embedded_facts.branch_interfaces;
             }
-            self.network_mbps = known.network_mbps.or(self.network_mbps);
-            self.ebs_attachments = known.ebs_attachments.or(self.ebs_attachments);
+            self.network_mbps = embedded_facts.network_mbps.or(self.network_mbps);
+            self.ebs_attachments = embedded_facts.ebs_attachments.or(self.ebs_attachments);
         }
         self
     }
@@ -75,8 +75,8 @@ mod tests {
         ];
         for (name, alone, beside_interfaces, beside_volumes) in table {
             let facts = embedded::facts_of(name).unwrap();
-            let left = [&group, &with_interfaces, &with_volumes].map(|class| for_pods(facts, class));
-            assert_eq!(left, [alone, beside_interfaces, beside_volumes], "{name}");
+            let attachments = [&group, &with_interfaces, &with_volumes].map(|class| for_pods(facts, class));
+            assert_eq!(attachments, [alone, beside_interfaces, beside_volumes], "{name}");
         }
     }
 
@@ -97,9 +97,9 @@ mod tests {
 
     #[test]
     fn a_type_of_which_nobody_says_it_counts_as_nitro() {
-        let known = embedded::facts_of("m6i.large").unwrap().clone();
-        let unknown = InstanceTypeFacts { ebs_attachments: None, ..known.clone() };
+        let listed = embedded::facts_of("m6i.large").unwrap().clone();
+        let unlisted = InstanceTypeFacts { ebs_attachments: None, ..listed.clone() };
         let group = NodeClass::for_planning(NodeClassRef::instance_group("nodes"));
-        assert_eq!(for_pods(&unknown, &group), for_pods(&known, &group));
+        assert_eq!(for_pods(&unlisted, &group), for_pods(&listed, &group));
     }
 }

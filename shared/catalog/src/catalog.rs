@@ -99,8 +99,8 @@ impl Catalog {
 
     /// The entry of a type.
     pub fn entry(&self, instance_type: &str) -> Option<&TypeEntry> {
-        let found = self.types.binary_search_by(|entry| entry.facts.name.as_str().cmp(instance_type));
-        found.ok().and_then(|index| self.types.get(index))
+        let index = self.types.binary_search_by(|entry| entry.facts.name.as_str().cmp(instance_type));
+        index.ok().and_then(|index| self.types.get(index))
     }
 
     /// What an instance costs per hour, whether or not it can be had now.

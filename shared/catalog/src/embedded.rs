@@ -31,7 +31,7 @@ pub fn facts() -> Result<&'static [InstanceTypeFacts], CatalogError> {
 /// The facts of one type.
 pub fn facts_of(name: &str) -> Option<&'static InstanceTypeFacts> {
     let facts = facts().ok()?;
-    facts.binary_search_by(|known| known.name.as_str().cmp(name)).ok().and_then(|index| facts.get(index))
+    facts.binary_search_by(|entry| entry.name.as_str().cmp(name)).ok().and_then(|index| facts.get(index))
 }
 
 /// The on-demand prices of a region by instance type. Regions of China are listed in yuan, as AWS

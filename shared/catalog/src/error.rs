@@ -8,7 +8,8 @@ use outrigger_model::Invalid;
 pub enum CatalogError {
     /// The embedded price list does not know the region.
     #[error(
-        "region {region:?} has no embedded prices; allowed: {allowed}, or a catalogue that `refresh` or --catalog supplies"
+        "region {region:?} has no embedded prices; allowed: {allowed}, or a catalogue that `refresh` or \
+         --catalog supplies"
     )]
     Region {
         /// The region that was asked for.
@@ -24,11 +25,12 @@ pub enum CatalogError {
     },
     /// A stored catalogue was written by a newer Outrigger.
     #[error(
-        "the stored catalogue has format {found}; allowed: up to {newest}. Update this function, or let `refresh` write it again"
+        "the stored catalogue has format {version}; allowed: up to {newest}. Update this function, \
+         or let `refresh` write it again"
     )]
     Newer {
         /// The format it has.
-        found: u32,
+        version: u32,
         /// The newest format that is understood.
         newest: u32,
     },
@@ -40,7 +42,8 @@ pub enum CatalogError {
     Json(#[source] serde_json::Error),
     /// A catalogue file is not a JSON list.
     #[error(
-        "the catalogue file cannot be read; allowed: a JSON list of objects with name, labels, allocatable and offerings"
+        "the catalogue file cannot be read; allowed: a JSON list of objects with name, labels, \
+         allocatable and offerings"
     )]
     File(#[source] serde_json::Error),
     /// Entries of a catalogue file are wrong.
@@ -48,13 +51,14 @@ pub enum CatalogError {
     Entries(Vec<Invalid>),
     /// An eviction threshold is neither an amount nor a percentage.
     #[error(
-        "evictionHard: {signal}: found {found:?}; allowed: a quantity such as 100Mi, or a percentage from 0% to 100%"
+        "evictionHard: {signal}: found {threshold:?}; allowed: a quantity such as 100Mi, or a \
+         percentage from 0% to 100%"
     )]
     Threshold {
         /// The signal, as `memory.available`.
         signal: String,
         /// What stands there.
-        found: String,
+        threshold: String,
     },
 }
 

@@ -51,7 +51,7 @@ fn read_entries(bytes: &[u8]) -> Result<Vec<InstanceType>, CatalogError> {
         let name = value.get("name").and_then(Value::as_str).unwrap_or_default();
         match invalid::read(&object_name(index, name), "", value) {
             Ok(kind) => types.push(kind),
-            Err(found) => problems.extend(found),
+            Err(invalid) => problems.extend(invalid),
         }
     }
     if problems.is_empty() { Ok(types) } else { Err(CatalogError::Entries(problems)) }
@@ -82,9 +82,9 @@ fn contradictions((index, kind): (usize, &InstanceType)) -> Vec<Invalid> {
     let mut seen = BTreeSet::new();
     for (index, offering) in kind.offerings.iter().enumerate() {
         if !seen.insert((&offering.zone, offering.capacity_type)) {
-            let found = format!("{} in {} a second time", offering.capacity_type, offering.zone);
+            let actual = format!("{} in {} a second time", offering.capacity_type, offering.zone);
             let allowed = "one offering for each zone and capacity type";
-            problems.push(Invalid::new(object, format!("offerings[{index}]"), found, allowed));
+            problems.push(Invalid::new(object, format!("offerings[{index}]"), actual, allowed));
         }
     }
     problems

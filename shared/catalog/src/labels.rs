@@ -12,7 +12,7 @@ use crate::facts::InstanceTypeFacts;
 ///
 /// Region, zone and capacity type are not among them: they belong to the catalogue and to the
 /// offering.
-pub fn of(facts: &InstanceTypeFacts) -> BTreeMap<String, String> {
+pub fn labels_of(facts: &InstanceTypeFacts) -> BTreeMap<String, String> {
     let mut labels = Labels(BTreeMap::new());
     labels.0.insert(INSTANCE_TYPE.to_owned(), facts.name.clone());
     labels.0.insert(ARCH.to_owned(), facts.arch.clone());

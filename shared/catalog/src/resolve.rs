@@ -32,17 +32,18 @@ fn instance_type(entry: &TypeEntry, region: &str, class: &NodeClass) -> Option<I
         return None;
     }
     let reserved = class.reservations.iter().filter(|reservation| reservation.instance_type == facts.name);
-    let all = entry.offerings.iter().cloned().chain(reserved.map(|reservation| offering(entry, reservation)));
-    let offerings: Vec<Offering> = all.filter(|offering| is_sold_to(class, offering)).collect();
+    let offerings =
+        entry.offerings.iter().cloned().chain(reserved.map(|reservation| offering(entry, reservation)));
+    let offerings: Vec<Offering> = offerings.filter(|offering| is_sold_to(class, offering)).collect();
     if offerings.is_empty() {
         return None;
     }
-    let mut labels = labels::of(facts);
+    let mut labels = labels::labels_of(facts);
     labels.insert(REGION.to_owned(), region.to_owned());
     if !is_wanted(class, &labels) {
         return None;
     }
-    let resources = allocatable::of(facts, &class.kubelet, class.root_volume.size);
+    let resources = allocatable::node_resources(facts, &class.kubelet, class.root_volume.size);
     Some(InstanceType {
         name: facts.name.clone(),
         labels,
@@ -157,8 +158,8 @@ mod tests {
             (names(wanting("topology.kubernetes.io/region", Operator::In, &["us-east-1"])).len(), 1_345),
             (names(wanting("topology.kubernetes.io/region", Operator::In, &["eu-west-1"])).len(), 0),
         ];
-        for (index, (found, expected)) in table.into_iter().enumerate() {
-            assert_eq!(found, expected, "row {index}");
+        for (index, (actual, expected)) in table.into_iter().enumerate() {
+            assert_eq!(actual, expected, "row {index}");
         }
         let labelled = names(|class| {
             wanting("team", Operator::In, &["red"])(class);
@@ -214,8 +215,10 @@ mod tests {
 
     #[test]
     fn types_come_in_order_with_the_region_among_their_labels() {
-        let all = names(|_| {});
-        assert!(all.is_sorted_by(|a, b| a.name < b.name));
-        assert!(all.iter().all(|kind| kind.labels[REGION] == "us-east-1" && !kind.labels.contains_key(ZONE)));
+        let types = names(|_| {});
+        assert!(types.is_sorted_by(|a, b| a.name < b.name));
+        assert!(
+            types.iter().all(|kind| kind.labels[REGION] == "us-east-1" && !kind.labels.contains_key(ZONE))
+        );
     }
 }

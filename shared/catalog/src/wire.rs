@@ -65,7 +65,7 @@ fn decode(bytes: &[u8]) -> Result<Catalog, CatalogError> {
     }
     let Header { version } = serde_json::from_slice(&json).map_err(CatalogError::Json)?;
     if version > VERSION {
-        return Err(CatalogError::Newer { found: version, newest: VERSION });
+        return Err(CatalogError::Newer { version, newest: VERSION });
     }
     let Content { catalog } = serde_json::from_slice(&json).map_err(CatalogError::Json)?;
     Ok(catalog)

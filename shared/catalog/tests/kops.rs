@@ -16,10 +16,10 @@ type Row = (&'static str, Change, [&'static str; 4]);
 
 fn check(rows: &[Row]) {
     for (index, (name, change, expected)) in rows.iter().enumerate() {
-        let found = allocatable_of(name, *change);
-        let found = ["cpu", "memory", "ephemeral-storage", "pods"].map(|resource| found.get(resource));
+        let actual = allocatable_of(name, *change);
+        let actual = ["cpu", "memory", "ephemeral-storage", "pods"].map(|resource| actual.get(resource));
         let expected = expected.map(|text| text.parse::<Quantity>().unwrap());
-        assert_eq!(found, expected, "row {index}: {name}: {}", found.map(|q| q.to_string()).join(", "));
+        assert_eq!(actual, expected, "row {index}: {name}: {}", actual.map(|q| q.to_string()).join(", "));
     }
 }
 
@@ -27,7 +27,7 @@ fn allocatable_of(name: &str, change: Change) -> Resources {
     let mut settings = KubeletSettings::default();
     change(&mut settings);
     let facts = embedded::facts_of(name).unwrap();
-    allocatable::of(facts, &Kubelet::Kops(settings), Quantity::gibibytes(100)).allocatable
+    allocatable::node_resources(facts, &Kubelet::Kops(settings), Quantity::gibibytes(100)).allocatable
 }
 
 fn resources(parts: &[(&str, &str)]) -> Resources {
@@ -122,8 +122,8 @@ fn devices_are_counted_and_branch_interfaces_are_not() {
         ("inf2.24xlarge", &[("aws.amazon.com/neuron", "6"), ("aws.amazon.com/neuroncore", "12")]),
     ];
     for (name, expected) in rows {
-        let found = allocatable_of(name, DEFAULT);
-        let devices: Resources = found.iter().filter(|(name, _)| name.contains('/')).collect();
+        let allocatable = allocatable_of(name, DEFAULT);
+        let devices: Resources = allocatable.iter().filter(|(name, _)| name.contains('/')).collect();
         assert_eq!(devices, resources(expected), "{name}");
     }
 }
@@ -150,10 +150,11 @@ fn karpenter_settings_override_its_defaults_one_by_one() {
         let mut settings = KubeletSettings::default();
         change(&mut settings);
         let facts = embedded::facts_of(name).unwrap();
-        let found =
-            allocatable::of(facts, &Kubelet::Karpenter(settings), Quantity::gibibytes(100)).allocatable;
-        let found =
-            ["cpu", "memory", "ephemeral-storage", "pods"].map(|resource| found.get(resource).to_string());
-        assert_eq!(found, expected, "row {index}: {name}");
+        let actual =
+            allocatable::node_resources(facts, &Kubelet::Karpenter(settings), Quantity::gibibytes(100))
+                .allocatable;
+        let actual =
+            ["cpu", "memory", "ephemeral-storage", "pods"].map(|resource| actual.get(resource).to_string());
+        assert_eq!(actual, expected, "row {index}: {name}");
     }
 }

@@ -36,7 +36,7 @@ fn full_name((at, column): (usize, &str)) -> String {
 #[test]
 fn every_type_has_its_published_labels() {
     for (name, _, expected) in table() {
-        assert_eq!(labels::of(facts(&name)), expected, "{name}");
+        assert_eq!(labels::labels_of(facts(&name)), expected, "{name}");
     }
 }
 
@@ -44,9 +44,10 @@ fn every_type_has_its_published_labels() {
 fn every_type_has_its_published_allocatable() {
     let kubelet = Kubelet::Karpenter(KubeletSettings::default());
     for (name, expected, _) in table() {
-        let found = allocatable::of(facts(&name), &kubelet, Quantity::gibibytes(20)).allocatable;
-        let found: Cells = found.iter().map(|(name, amount)| (name.to_owned(), amount.to_string())).collect();
-        assert_eq!(found, expected, "{name}");
+        let actual = allocatable::node_resources(facts(&name), &kubelet, Quantity::gibibytes(20)).allocatable;
+        let actual: Cells =
+            actual.iter().map(|(name, amount)| (name.to_owned(), amount.to_string())).collect();
+        assert_eq!(actual, expected, "{name}");
     }
 }
 

@@ -39,6 +39,6 @@ fn a_newer_format_is_refused_by_its_number_whatever_it_holds() {
     let json = STORED[0].replacen("\"version\": 1", &format!("\"version\": {newer}"), 1);
     for json in [json, format!("{{\"version\": {newer}, \"elsewhere\": true}}")] {
         let refused = Catalog::decode(&gzip(&json)).unwrap_err();
-        assert!(matches!(refused, CatalogError::Newer { found, .. } if found == newer), "{refused}");
+        assert!(matches!(refused, CatalogError::Newer { version, .. } if version == newer), "{refused}");
     }
 }

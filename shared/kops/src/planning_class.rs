@@ -129,7 +129,7 @@ fn of_group(error: KopsError, group: &InstanceGroup) -> KopsError {
     let KopsError::Invalid { problems } = error else { return error };
     let of_group = |problem: Invalid| {
         let field = problem.field.replace("KubeletConfig", "spec.kubelet");
-        Invalid::new(format!("{} or its Cluster", group.label()), field, problem.found, problem.allowed)
+        Invalid::new(format!("{} or its Cluster", group.label()), field, problem.actual, problem.allowed)
     };
     KopsError::Invalid { problems: problems.into_iter().map(of_group).collect() }
 }

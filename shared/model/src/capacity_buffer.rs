@@ -119,9 +119,9 @@ impl CapacityBufferObject {
         let namespace = if namespace.is_empty() { "default".to_owned() } else { namespace };
         let id = PodRef { namespace, name: invalid::name_of(object).unwrap_or_default() };
         let label = label(&id);
-        let is_known = |version: &Value| VERSIONS.iter().any(|known| version == known);
+        let is_supported = |version: &Value| VERSIONS.iter().any(|supported| version == supported);
         if let Some(version) =
-            object.get("apiVersion").filter(|version| !version.is_null() && !is_known(version))
+            object.get("apiVersion").filter(|version| !version.is_null() && !is_supported(version))
         {
             return Err(vec![Invalid::new(label, "apiVersion", shown(version), VERSIONS.join(" or "))]);
         }
@@ -156,8 +156,8 @@ impl CapacityBufferObject {
         labels: Arc<BTreeMap<String, String>>,
         replicas: u32,
     ) -> Result<CapacityBuffer, Invalid> {
-        let refuse = |field: &str, found: String, allowed: &str| {
-            Err(Invalid::new(label(&self.id), field, found, allowed))
+        let refuse = |field: &str, actual: String, allowed: &str| {
+            Err(Invalid::new(label(&self.id), field, actual, allowed))
         };
         let share = self.spec.percentage.map(|percentage| share(replicas, unsigned(percentage)));
         let wanted = self.spec.replicas.map(unsigned).max(share.filter(|share| *share > 0));
@@ -166,9 +166,9 @@ impl CapacityBufferObject {
             (Some(wanted), room) => room.map_or(wanted, |room| wanted.min(room)),
             (None, Some(room)) => room,
             (None, None) if share.is_none() => {
-                let found = self.spec.limits.as_ref().map(ToString::to_string).unwrap_or_default();
+                let limits = self.spec.limits.as_ref().map(ToString::to_string).unwrap_or_default();
                 let allowed = format!("a resource that its pods ask for: {}", spec.requests);
-                return refuse("spec.limits", found, &allowed);
+                return refuse("spec.limits", limits, &allowed);
             }
             (None, None) => 0,
         };
@@ -180,7 +180,7 @@ impl CapacityBufferObject {
 
     fn problems(&self, label: &str) -> Vec<Invalid> {
         let spec = &self.spec;
-        let mut problems = Problems::of(label);
+        let mut problems = Problems::about(label);
         if self.id.name.is_empty() {
             problems.refuse("metadata.name", "nothing", "a name");
         }

@@ -128,27 +128,27 @@ pub struct ConfiguredStatus {
     pub replicas: Option<i64>,
     /// What an EC2NodeClass's selectors find.
     #[serde(flatten)]
-    pub found: Found,
+    pub resolved: ResolvedSelectors,
 }
 
 /// What an EC2NodeClass's selectors find, as Karpenter writes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Found {
+pub struct ResolvedSelectors {
     /// Subnets, in order of zone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub subnets: Vec<FoundSubnet>,
+    pub subnets: Vec<ResolvedSubnet>,
     /// Security groups.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub security_groups: Vec<FoundGroup>,
+    pub security_groups: Vec<ResolvedGroup>,
     /// Images, one for each architecture.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub amis: Vec<FoundImage>,
+    pub amis: Vec<ResolvedImage>,
 }
 
 /// A subnet that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FoundSubnet {
+pub struct ResolvedSubnet {
     /// `subnet-…`.
     pub id: String,
     /// Its zone.
@@ -160,26 +160,26 @@ pub struct FoundSubnet {
 
 /// A security group that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FoundGroup {
+pub struct ResolvedGroup {
     /// `sg-…`.
     pub id: String,
 }
 
 /// An image that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FoundImage {
+pub struct ResolvedImage {
     /// `ami-…`.
     pub id: String,
     /// Which instance types it is for.
     pub requirements: Vec<RequirementSpec>,
 }
 
-impl Found {
+impl ResolvedSelectors {
     /// What a class was resolved to.
-    pub fn of(class: &NodeClass) -> Self {
+    pub fn from_class(class: &NodeClass) -> Self {
         let subnet = |subnet: &Subnet| {
             let Subnet { id, zone, zone_id, .. } = subnet.clone();
-            FoundSubnet { id, zone, zone_id }
+            ResolvedSubnet { id, zone, zone_id }
         };
         let image = |image: &Image| {
             let requirement = RequirementSpec {
@@ -188,15 +188,15 @@ impl Found {
                 values: vec![image.arch.clone()],
                 min_values: None,
             };
-            FoundImage { id: image.id.clone(), requirements: vec![requirement] }
+            ResolvedImage { id: image.id.clone(), requirements: vec![requirement] }
         };
         let groups = match &class.launch {
-            LaunchTemplate::Own(own) => own.security_groups.as_slice(),
+            LaunchTemplate::Own(template) => template.security_groups.as_slice(),
             LaunchTemplate::Borrowed { .. } | LaunchTemplate::None => &[],
         };
         Self {
             subnets: class.subnets.iter().map(subnet).collect(),
-            security_groups: groups.iter().map(|id| FoundGroup { id: id.clone() }).collect(),
+            security_groups: groups.iter().map(|id| ResolvedGroup { id: id.clone() }).collect(),
             amis: class.images.iter().map(image).collect(),
         }
     }
@@ -219,7 +219,7 @@ impl ConfiguredStatus {
             nodes: part(status.get("nodes")),
             resources: part(status.get("resources")),
             replicas: part(status.get("replicas")),
-            found: part(Some(status)).unwrap_or_default(),
+            resolved: part(Some(status)).unwrap_or_default(),
         }
     }
 }

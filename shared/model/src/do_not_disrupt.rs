@@ -113,7 +113,7 @@ pub enum ProtectedObject {
 
 impl NodeProtection {
     /// The protection that a value of the annotation gives; `None` where it gives none.
-    pub fn of(object: ProtectedObject, value: &str) -> Option<Self> {
+    pub fn from_annotation(object: ProtectedObject, value: &str) -> Option<Self> {
         let allowed = "true or false";
         match value {
             "false" => None,
@@ -199,10 +199,10 @@ mod tests {
         for value in ["yes", "1d", " True", "", "0s"] {
             let wish = Protection { value: value.into(), started_at: Some(now) };
             assert!(wish.is_active(now), "{value:?}");
-            let told = wish.unreadable().unwrap().to_string();
+            let actual = wish.unreadable().unwrap().to_string();
             assert!(
-                told.contains(&format!("{value:?}")) && told.contains("allowed: true, false, or"),
-                "{told}"
+                actual.contains(&format!("{value:?}")) && actual.contains("allowed: true, false, or"),
+                "{actual}"
             );
         }
         let no = Protection { value: "false".into(), started_at: None };
@@ -211,9 +211,12 @@ mod tests {
 
     #[test]
     fn a_node_takes_no_duration() {
-        let of = |value| NodeProtection::of(ProtectedObject::Node, value).map(|found| found.unreadable);
-        assert_eq!((of("true"), of("false")), (Some(None), None));
-        let told = of("30m").flatten().unwrap().to_string();
-        assert_eq!(told, "karpenter.sh/do-not-disrupt: \"30m\" counts as true; allowed: true or false");
+        let unreadable = |value| {
+            NodeProtection::from_annotation(ProtectedObject::Node, value)
+                .map(|protection| protection.unreadable)
+        };
+        assert_eq!((unreadable("true"), unreadable("false")), (Some(None), None));
+        let actual = unreadable("30m").flatten().unwrap().to_string();
+        assert_eq!(actual, "karpenter.sh/do-not-disrupt: \"30m\" counts as true; allowed: true or false");
     }
 }

@@ -22,7 +22,7 @@ pub const fn at(second: i64) -> Timestamp {
 /// A node of this pool of which nothing is asked.
 pub fn spec(pool: &str) -> NodeClaimSpec {
     let pool = NodePool::bare(pool, NodeClassRef::instance_group("nodes"));
-    NodeClaimSpec::of(&pool, Requirements::new())
+    NodeClaimSpec::from_pool(&pool, Requirements::new())
 }
 
 /// A launched claim of the pool `web`.

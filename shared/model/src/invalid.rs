@@ -20,7 +20,8 @@ pub struct Invalid {
     /// The field, as `spec.template.spec.requirements[0].operator`.
     pub field: String,
     /// What stands there.
-    pub found: String,
+    #[serde(rename = "found")]
+    pub actual: String,
     /// What may stand there.
     pub allowed: String,
 }
@@ -31,7 +32,7 @@ impl Invalid {
     pub fn new(
         object: impl Into<String>,
         field: impl Into<String>,
-        found: impl fmt::Display,
+        actual: impl fmt::Display,
         allowed: impl fmt::Display,
     ) -> Self {
         let said = allowed.to_string();
@@ -40,7 +41,7 @@ impl Invalid {
             file: None,
             object: object.into(),
             field: field.into(),
-            found: found.to_string(),
+            actual: actual.to_string(),
             allowed: allowed.to_owned(),
         }
     }
@@ -49,7 +50,7 @@ impl Invalid {
     pub fn complaint(&self) -> String {
         // The complaint may be about the object as a whole.
         let gap = if self.field.is_empty() { "" } else { ": " };
-        format!("{}{gap}found {}; allowed: {}", self.field, self.found, self.allowed)
+        format!("{}{gap}found {}; allowed: {}", self.field, self.actual, self.allowed)
     }
 
     /// The same, with the file that the object came from.
@@ -109,7 +110,7 @@ pub(crate) struct Problems {
 
 impl Problems {
     /// None yet about the object, which is named as `Kind/name`.
-    pub(crate) fn of(object: impl Into<String>) -> Self {
+    pub(crate) fn about(object: impl Into<String>) -> Self {
         Self { object: object.into(), complaints: Vec::new() }
     }
 
@@ -117,10 +118,10 @@ impl Problems {
     pub(crate) fn refuse(
         &mut self,
         field: impl Into<String>,
-        found: impl fmt::Display,
+        actual: impl fmt::Display,
         allowed: impl fmt::Display,
     ) {
-        self.complaints.push(Invalid::new(&self.object, field, found, allowed));
+        self.complaints.push(Invalid::new(&self.object, field, actual, allowed));
     }
 
     /// All complaints.
@@ -132,8 +133,8 @@ impl Problems {
 /// The complaint that an object says it is of another version than the one that its fields are read
 /// as. Objects that do not say a version (items of a list) pass.
 pub(crate) fn wrong_version(label: &str, object: &Value, expected: &str) -> Option<Invalid> {
-    let found = object.get("apiVersion").filter(|found| !found.is_null() && *found != expected)?;
-    Some(Invalid::new(label, "apiVersion", shown(found), expected))
+    let version = object.get("apiVersion").filter(|version| !version.is_null() && *version != expected)?;
+    Some(Invalid::new(label, "apiVersion", shown(version), expected))
 }
 
 /// A value as it is shown to people: as JSON, cut to a readable length.
@@ -187,12 +188,12 @@ fn indexed(path: &str) -> String {
 }
 
 fn found_at(value: &Value, path: &Path) -> String {
-    let found = path.iter().try_fold(value, |value, segment| match segment {
+    let actual = path.iter().try_fold(value, |value, segment| match segment {
         Segment::Seq { index } => value.get(index),
         Segment::Map { key } => value.get(key),
         Segment::Enum { .. } | Segment::Unknown => Some(value),
     });
-    found.map_or_else(|| "nothing".to_owned(), shown)
+    actual.map_or_else(|| "nothing".to_owned(), shown)
 }
 
 /// `a[0].b`, with keys that hold a dot or a slash in brackets, as Kubernetes writes paths.
@@ -223,7 +224,9 @@ mod tests {
         let value = json!({"requirements": [{"key": "a", "operator": "Inn", "values": ["b"]}]});
         let problems = read::<Holder>("NodePool/x", "spec", &value).unwrap_err();
         let text = problems[0].to_string();
-        assert!(text.starts_with("NodePool/x: spec.requirements[0].operator: found \"Inn\"; allowed: unknown variant `Inn`, expected one of `In`"), "{text}");
+        let expected = "NodePool/x: spec.requirements[0].operator: found \"Inn\"; allowed: unknown variant \
+                        `Inn`, expected one of `In`";
+        assert!(text.starts_with(expected), "{text}");
     }
 
     #[test]

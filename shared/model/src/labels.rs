@@ -193,9 +193,9 @@ pub fn is_well_known(key: &str) -> bool {
 /// domain.
 pub fn near(key: &str) -> Option<&'static str> {
     let name = |key: &str| key.rsplit('/').next().unwrap_or_default().to_owned();
-    let known = || CORE_LABELS.into_iter().chain(EC2_LABELS).chain([HOSTNAME]);
-    let same_name = known().find(|label| name(label) == name(key));
-    same_name.or_else(|| known().find(|label| edits(label, key) <= 2))
+    let well_known = || CORE_LABELS.into_iter().chain(EC2_LABELS).chain([HOSTNAME]);
+    let same_name = well_known().find(|label| name(label) == name(key));
+    same_name.or_else(|| well_known().find(|label| edits(label, key) <= 2))
 }
 
 /// How many letters must be put in, taken out or changed to make one text of the other

@@ -89,7 +89,7 @@ pub use pod_disruption_budget::{HealthyPods, PodDisruptionBudget, UnhealthyPods}
 pub use price::Price;
 pub use quantity::Quantity;
 pub use report::{
-    FilterStep, NodeReport, NodeVerdict, Outcome, PodsReport, PoolRefusal, Refusal, Report, TermRefusal,
+    FilterStep, NodeReport, NodeVerdict, PodsOutcome, PodsReport, PoolRefusal, Refusal, Report, TermRefusal,
 };
 pub use requirement::{Operator, Requirement, RequirementSpec};
 pub use requirements::{Conflict, Requirements};

@@ -106,11 +106,12 @@ impl Node {
 
     /// The annotation by which it, or its NodeClaim object, asks not to be disrupted.
     pub fn protection(&self) -> Option<NodeProtection> {
-        let own = self.annotations.get(labels::DO_NOT_DISRUPT);
-        let own = own.and_then(|value| NodeProtection::of(ProtectedObject::Node, value));
-        let of_claim =
-            || NodeProtection::of(ProtectedObject::NodeClaim, self.claim_do_not_disrupt.as_deref()?);
-        own.or_else(of_claim)
+        let of_node = self.annotations.get(labels::DO_NOT_DISRUPT);
+        let of_node = of_node.and_then(|value| NodeProtection::from_annotation(ProtectedObject::Node, value));
+        let of_claim = || {
+            NodeProtection::from_annotation(ProtectedObject::NodeClaim, self.claim_do_not_disrupt.as_deref()?)
+        };
+        of_node.or_else(of_claim)
     }
 
     /// Whether it is closed to others until its planned pods are bound.

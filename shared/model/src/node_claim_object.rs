@@ -171,12 +171,12 @@ pub fn mirror(claim: &NodeClaim) -> NodeClaimObject {
 
 /// The claim's own, and until when its drain may take.
 fn annotations_of(claim: &NodeClaim) -> BTreeMap<String, String> {
-    let mut all = claim.spec.annotations.clone();
+    let mut annotations = claim.spec.annotations.clone();
     if let Some(by) = claim.status.termination.as_ref().and_then(|termination| termination.by) {
         let by = Timestamp::from_second(by.as_second()).unwrap_or(by);
-        all.insert(labels::TERMINATION_TIMESTAMP.into(), by.to_string());
+        annotations.insert(labels::TERMINATION_TIMESTAMP.into(), by.to_string());
     }
-    all
+    annotations
 }
 
 /// The pool, every requirement that leaves one value, the claim's own labels, and what its instance
@@ -184,18 +184,18 @@ fn annotations_of(claim: &NodeClaim) -> BTreeMap<String, String> {
 fn labels_of(claim: &NodeClaim) -> BTreeMap<String, String> {
     let single =
         claim.spec.requirements.iter().filter_map(|(key, requirement)| Some((key, requirement.single()?)));
-    let mut all: BTreeMap<String, String> = single
+    let mut labels: BTreeMap<String, String> = single
         .filter(|(key, _)| *key != labels::HOSTNAME)
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .chain(claim.spec.labels.clone())
         .collect();
     if let Some(instance) = &claim.status.instance {
-        all.insert(labels::INSTANCE_TYPE.into(), instance.instance_type.clone());
-        all.insert(labels::ZONE.into(), instance.zone.clone());
-        all.insert(labels::CAPACITY_TYPE.into(), instance.capacity_type.to_string());
+        labels.insert(labels::INSTANCE_TYPE.into(), instance.instance_type.clone());
+        labels.insert(labels::ZONE.into(), instance.zone.clone());
+        labels.insert(labels::CAPACITY_TYPE.into(), instance.capacity_type.to_string());
     }
-    all.insert(labels::NODE_POOL.into(), claim.spec.node_pool.clone());
-    all
+    labels.insert(labels::NODE_POOL.into(), claim.spec.node_pool.clone());
+    labels
 }
 
 fn spec_of(claim: &NodeClaim) -> NodeClaimObjectSpec {
@@ -290,18 +290,18 @@ fn consistency(claim: &NodeClaim) -> Option<Condition> {
 fn conditions_of_the_end(claim: &NodeClaim) -> Vec<Condition> {
     let Some(end) = &claim.status.termination else { return Vec::new() };
     let reason = end.reason.to_string();
-    let mut all =
+    let mut conditions =
         vec![condition("DisruptionReason", ConditionStatus::True, (&reason, &end.message), end.since)];
     if claim.status.registered_at.is_some() {
         let error = claim.status.last_error.as_deref().unwrap_or("its pods are leaving");
-        all.push(end.drained_at.map_or_else(
+        conditions.push(end.drained_at.map_or_else(
             || condition("Drained", ConditionStatus::Unknown, ("Draining", error), end.since),
             |at| reached("Drained", at),
         ));
-        all.extend(end.detached_at.map(|at| reached("VolumesDetached", at)));
+        conditions.extend(end.detached_at.map(|at| reached("VolumesDetached", at)));
     }
-    all.extend(end.terminating_at.map(|at| reached("InstanceTerminating", at)));
-    all
+    conditions.extend(end.terminating_at.map(|at| reached("InstanceTerminating", at)));
+    conditions
 }
 
 fn ready(steps: &[Condition], claim: &NodeClaim) -> Condition {

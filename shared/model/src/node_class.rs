@@ -282,14 +282,14 @@ impl NodeClass {
     /// The labels that its nodes get beside the pool's: its own, and those that kops-controller
     /// makes of the instance's tags.
     pub fn node_labels(&self) -> BTreeMap<&str, &str> {
-        let mut all = BTreeMap::new();
+        let mut labels_by_key = BTreeMap::new();
         for (tag, value) in &self.tags {
             let suffix = tag.strip_prefix(labels::NODE_LABEL_TAG);
             let key = suffix.or_else(|| (tag == labels::INSTANCE_GROUP).then_some(tag.as_str()));
-            all.extend(key.map(|key| (key, value.as_str())));
+            labels_by_key.extend(key.map(|key| (key, value.as_str())));
         }
-        all.extend(self.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())));
-        all
+        labels_by_key.extend(self.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+        labels_by_key
     }
 
     /// Whether kops-controller labels its nodes: the tag is there by which it knows them.

@@ -145,8 +145,11 @@ mod tests {
 
     #[test]
     fn it_says_who_until_when_and_why() {
-        let told = pause(PauseScope::Everything, None).to_string();
-        assert_eq!(told, "everything is paused by alice@desk since 1970-01-01T00:00:10Z until it is resumed");
+        let actual = pause(PauseScope::Everything, None).to_string();
+        assert_eq!(
+            actual,
+            "everything is paused by alice@desk since 1970-01-01T00:00:10Z until it is resumed"
+        );
         let why = Pause { reason: Some("upgrade".into()), ..pause(PauseScope::Disruption, Some(20)) };
         assert_eq!(
             why.to_string(),

@@ -364,6 +364,26 @@ pub struct PodAffinityTerm {
     pub namespace_selector: Option<LabelSelector>,
 }
 
+impl PodAffinityTerm {
+    /// Whether a pod's term selects pods in a namespace. A term without namespaces selects in the
+    /// pod's own; an empty namespaceSelector selects in all, those among them whose labels nobody
+    /// knows.
+    pub fn selects_in(
+        &self,
+        own_namespace: &str,
+        namespace: &str,
+        labels: Option<&BTreeMap<String, String>>,
+    ) -> bool {
+        let is_named = self.namespaces.iter().any(|name| name == namespace);
+        match &self.namespace_selector {
+            None if self.namespaces.is_empty() => namespace == own_namespace,
+            None => is_named,
+            Some(selector) if *selector == LabelSelector::default() => true,
+            Some(selector) => is_named || labels.is_some_and(|labels| selector.matches(labels)),
+        }
+    }
+}
+
 /// A port of the node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HostPort {

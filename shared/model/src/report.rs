@@ -34,13 +34,13 @@ pub struct PodsReport {
     /// The pods.
     pub pods: Vec<PodRef>,
     /// Their fate.
-    pub outcome: Outcome,
+    pub outcome: PodsOutcome,
 }
 
 /// What became of a pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Outcome {
+pub enum PodsOutcome {
     /// It goes to a node or claim of this name.
     Placed {
         /// The node or claim.
@@ -179,7 +179,8 @@ pub struct FilterStep {
     /// What was asked, as `memory 4Ti` or `kubernetes.io/arch In [arm64]`.
     pub filter: String,
     /// How many types passed it and all before it.
-    pub left: usize,
+    #[serde(rename = "left")]
+    pub remaining: usize,
 }
 
 impl fmt::Display for Refusal {
@@ -190,7 +191,7 @@ impl fmt::Display for Refusal {
             Self::NoInstanceType(steps) => {
                 f.write_str("no instance type is left: ")?;
                 let texts: Vec<_> =
-                    steps.iter().map(|s| format!("{} left by {}", s.left, s.filter)).collect();
+                    steps.iter().map(|step| format!("{} left by {}", step.remaining, step.filter)).collect();
                 f.write_str(&texts.join(", "))
             }
             Self::Limit { resource, limit, used, needed } => {
@@ -201,8 +202,8 @@ impl fmt::Display for Refusal {
                 match volumes.as_slice() {
                     [] => f.write_str("the pod contradicts itself")?,
                     [one] => write!(f, "the pod contradicts its PersistentVolumeClaim {one}")?,
-                    all => {
-                        write!(f, "its PersistentVolumeClaims {} exclude one another", all.join(" and "))?;
+                    claims => {
+                        write!(f, "its PersistentVolumeClaims {} exclude one another", claims.join(" and "))?;
                     }
                 }
                 write!(f, ": {conflict}")
@@ -273,7 +274,7 @@ impl Report {
     }
 }
 
-impl Outcome {
+impl PodsOutcome {
     /// Whether no node can be made for it.
     pub const fn is_unplaced(&self) -> bool {
         matches!(self, Self::Unplaced { .. } | Self::Unreadable { .. } | Self::Volume { .. })

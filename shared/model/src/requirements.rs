@@ -74,8 +74,8 @@ impl Requirements {
     /// Whether `other` asks of some label what cannot hold together with what is asked of it here.
     pub fn contradict(&self, other: &Self) -> bool {
         other.0.iter().any(|(key, wanted)| {
-            self.0.get(key).is_some_and(|own| {
-                !(own.intersects(wanted) || own.allows_absence() && wanted.allows_absence())
+            self.0.get(key).is_some_and(|offered| {
+                !(offered.intersects(wanted) || offered.allows_absence() && wanted.allows_absence())
             })
         })
     }
@@ -122,9 +122,9 @@ impl Requirements {
             match self.0.get(key) {
                 None if labels::is_well_known(key) || requirement.allows_absence() => {}
                 None => return Err(conflict(None)),
-                Some(own) if own.intersects(requirement) => {}
-                Some(own) if own.allows_absence() && requirement.allows_absence() => {}
-                Some(own) => return Err(conflict(Some(own.to_string()))),
+                Some(offered) if offered.intersects(requirement) => {}
+                Some(offered) if offered.allows_absence() && requirement.allows_absence() => {}
+                Some(offered) => return Err(conflict(Some(offered.to_string()))),
             }
         }
         Ok(())

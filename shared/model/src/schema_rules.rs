@@ -48,7 +48,8 @@ pub(crate) fn requirements() -> Value {
             "a requirement with the operator In has at least one value",
         ),
         (
-            "!(r.operator in ['Gt', 'Lt', 'Gte', 'Lte']) || (has(r.values) && r.values.size() == 1 && int(r.values[0]) >= 0)",
+            "!(r.operator in ['Gt', 'Lt', 'Gte', 'Lte']) || \
+             (has(r.values) && r.values.size() == 1 && int(r.values[0]) >= 0)",
             "a requirement with the operator Gt, Lt, Gte or Lte has one whole number of 0 or more",
         ),
         (
@@ -89,7 +90,8 @@ pub(crate) fn overlay_requirements() -> Value {
         (
             "self.all(r, r.key in ['karpenter.sh/capacity-type', 'karpenter.sh/nodepool'] || \
              !r.key.matches('^([^/]*[.])?karpenter[.]sh/'))",
-            "of the domain karpenter.sh only the labels karpenter.sh/capacity-type and karpenter.sh/nodepool may be named",
+            "of the domain karpenter.sh only the labels karpenter.sh/capacity-type and \
+             karpenter.sh/nodepool may be named",
         ),
         (
             "self.all(r, r.key != 'kubernetes.io/hostname')",
@@ -223,7 +225,8 @@ pub(crate) fn ebs() -> Value {
 /// Rules of the network interfaces.
 pub(crate) fn network_interfaces() -> Value {
     rules(&[(
-        "self.size() == 0 || self.exists(i, i.deviceIndex == 0 && i.networkCardIndex == 0 && i.interfaceType == 'interface')",
+        "self.size() == 0 || \
+         self.exists(i, i.deviceIndex == 0 && i.networkCardIndex == 0 && i.interfaceType == 'interface')",
         "device 0 of card 0 is there, and is of type interface",
     )])
 }
@@ -256,7 +259,7 @@ pub(crate) fn placement_group() -> Value {
 
 /// What holds for the key of a label, where `key` names it in CEL.
 fn key_rules(key: &str) -> Vec<(String, &'static str)> {
-    let known = json!(labels::EC2_LABELS).to_string();
+    let ec2_labels = json!(labels::EC2_LABELS).to_string();
     vec![
         (
             format!("{key} == 'karpenter.sh/capacity-type' || !{key}.matches('^([^/]*[.])?karpenter[.]sh/')"),
@@ -267,7 +270,7 @@ fn key_rules(key: &str) -> Vec<(String, &'static str)> {
             "the label kubernetes.io/hostname differs between nodes",
         ),
         (
-            format!("{key} in {known} || !{key}.matches('^([^/]*[.])?karpenter[.]k8s[.]aws/')"),
+            format!("{key} in {ec2_labels} || !{key}.matches('^([^/]*[.])?karpenter[.]k8s[.]aws/')"),
             "of the domain karpenter.k8s.aws only labels that describe an instance type may be named",
         ),
     ]

@@ -25,7 +25,7 @@ pub struct SpotRefusal {
 
 impl SpotRefusal {
     /// What is remembered of a node that was planned from a Snapshot of this time.
-    pub fn of(node: &PlannedNode, at: Timestamp) -> Self {
+    pub fn from_planned(node: &PlannedNode, at: Timestamp) -> Self {
         Self {
             at,
             node_pool: node.spec.node_pool.clone(),

@@ -50,7 +50,7 @@ mod tests {
         ];
         for (name, owner_kind, state, expected) in table {
             let shown = StaticPod::shown_by(&pod(name, owner_kind, state));
-            assert_eq!(shown.map(|it| it.id.name).as_deref(), expected, "{name} {owner_kind} {state:?}");
+            assert_eq!(shown.map(|pod| pod.id.name).as_deref(), expected, "{name} {owner_kind} {state:?}");
         }
     }
 }

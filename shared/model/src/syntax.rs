@@ -2,8 +2,8 @@
 //! (`k8s.io/apimachinery/pkg/util/validation`).
 
 /// What a label key, taint key or annotation key may be, for messages.
-pub const KEY: &str = "at most 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit; before \
-     it a DNS name and a slash, where wanted";
+pub const KEY: &str = "at most 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or \
+                       digit; before it a DNS name and a slash, where wanted";
 /// What a label value may be, for messages.
 pub const VALUE: &str =
     "at most 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit; or nothing";

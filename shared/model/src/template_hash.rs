@@ -142,7 +142,7 @@ mod tests {
         NodeClass { launch, ..NodeClass::for_planning(NodeClassRef::instance_group("nodes")) }
     }
 
-    fn own(class: &mut NodeClass) -> &mut OwnTemplate {
+    fn own_template(class: &mut NodeClass) -> &mut OwnTemplate {
         match &mut class.launch {
             LaunchTemplate::Own(template) => template,
             other => panic!("{other:?}"),
@@ -162,30 +162,34 @@ mod tests {
         type Change = fn(&mut NodePool);
         let table: [(&str, Change, bool); 12] = [
             ("nothing", |_| {}, false),
-            ("label", |it| drop(it.spec.template.metadata.labels.insert("a".into(), "b".into())), true),
+            ("label", |pool| drop(pool.spec.template.metadata.labels.insert("a".into(), "b".into())), true),
             (
                 "annotation",
-                |it| drop(it.spec.template.metadata.annotations.insert("a".into(), "b".into())),
+                |pool| drop(pool.spec.template.metadata.annotations.insert("a".into(), "b".into())),
                 true,
             ),
-            ("taint", |it| drop(it.spec.template.spec.taints.pop()), true),
-            ("order of taints", |it| it.spec.template.spec.taints.reverse(), false),
+            ("taint", |pool| drop(pool.spec.template.spec.taints.pop()), true),
+            ("order of taints", |pool| pool.spec.template.spec.taints.reverse(), false),
             (
                 "startup taint",
-                |it| it.spec.template.spec.startup_taints = it.spec.template.spec.taints.clone(),
+                |pool| pool.spec.template.spec.startup_taints = pool.spec.template.spec.taints.clone(),
                 true,
             ),
-            ("expireAfter", |it| it.spec.template.spec.expire_after = NillableDuration::thirty_days(), true),
+            (
+                "expireAfter",
+                |pool| pool.spec.template.spec.expire_after = NillableDuration::thirty_days(),
+                true,
+            ),
             (
                 "terminationGracePeriod",
-                |it| it.spec.template.spec.termination_grace_period = Some(NillableDuration::zero()),
+                |pool| pool.spec.template.spec.termination_grace_period = Some(NillableDuration::zero()),
                 true,
             ),
-            ("class", |it| it.spec.template.spec.node_class_ref.name = "others".into(), true),
+            ("class", |pool| pool.spec.template.spec.node_class_ref.name = "others".into(), true),
             (
                 "requirements",
-                |it| {
-                    it.spec.template.spec.requirements = vec![RequirementSpec {
+                |pool| {
+                    pool.spec.template.spec.requirements = vec![RequirementSpec {
                         key: "a".into(),
                         operator: Operator::Exists,
                         values: Vec::new(),
@@ -194,8 +198,8 @@ mod tests {
                 },
                 false,
             ),
-            ("weight", |it| it.spec.weight = Some(1), false),
-            ("name", |it| it.name = "other".into(), false),
+            ("weight", |pool| pool.spec.weight = Some(1), false),
+            ("name", |pool| pool.name = "other".into(), false),
         ];
         for (what, change, changes) in table {
             let mut changed = pool();
@@ -209,24 +213,24 @@ mod tests {
         type Change = fn(&mut NodeClass);
         let table: [(&str, Change, bool); 11] = [
             ("nothing", |_| {}, false),
-            ("label", |it| drop(it.labels.insert("a".into(), "b".into())), true),
-            ("taint", |it| it.taints.push(Taint::disrupted()), true),
-            ("tag", |it| drop(it.tags.insert("a".into(), "b".into())), true),
-            ("user data", |it| own(it).user_data.push('\n'), true),
-            ("security group", |it| drop(own(it).security_groups.pop()), true),
-            ("order of security groups", |it| own(it).security_groups.reverse(), false),
-            ("root volume", |it| it.root_volume.encrypted = false, true),
+            ("label", |class| drop(class.labels.insert("a".into(), "b".into())), true),
+            ("taint", |class| class.taints.push(Taint::disrupted()), true),
+            ("tag", |class| drop(class.tags.insert("a".into(), "b".into())), true),
+            ("user data", |class| own_template(class).user_data.push('\n'), true),
+            ("security group", |class| drop(own_template(class).security_groups.pop()), true),
+            ("order of security groups", |class| own_template(class).security_groups.reverse(), false),
+            ("root volume", |class| class.root_volume.encrypted = false, true),
             (
                 "carrier",
-                |it| it.launch = LaunchTemplate::Borrowed { name: "a".into(), version: "1".into() },
+                |class| class.launch = LaunchTemplate::Borrowed { name: "a".into(), version: "1".into() },
                 true,
             ),
-            ("image", |it| it.images.push(Image { id: "ami-1".into(), arch: "amd64".into() }), false),
+            ("image", |class| class.images.push(Image { id: "ami-1".into(), arch: "amd64".into() }), false),
             (
                 "subnet",
-                |it| {
+                |class| {
                     let (id, zone) = ("subnet-1".into(), "us-east-1a".into());
-                    it.subnets.push(Subnet { id, zone, zone_id: String::new(), free_addresses: 5 });
+                    class.subnets.push(Subnet { id, zone, zone_id: String::new(), free_addresses: 5 });
                 },
                 false,
             ),

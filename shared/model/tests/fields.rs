@@ -104,7 +104,7 @@ impl Kind {
 
     /// Some value of a field that asks for something.
     fn value(&self, path: &str, schema: &Value) -> Value {
-        if let Some((_, text)) = self.values.iter().find(|(known, _)| *known == path) {
+        if let Some((_, text)) = self.values.iter().find(|(field, _)| *field == path) {
             return serde_saphyr::from_str(text).unwrap();
         }
         match (schema["enum"].as_array(), schema["type"].as_str()) {
@@ -149,20 +149,20 @@ fn written(path: &str, value: &Value, into: &mut BTreeSet<String>) {
 
 /// Puts a value at a path; of a list, into its first item.
 fn put(spec: &mut Value, path: &str, value: Value) {
-    let mut place = spec;
+    let mut node = spec;
     for key in path.split('.') {
-        place = match key.strip_suffix("[]") {
+        node = match key.strip_suffix("[]") {
             Some(list) => {
-                let list = &mut place[list];
+                let list = &mut node[list];
                 if list.is_null() {
                     *list = json!([{}]);
                 }
                 &mut list[0]
             }
-            None => &mut place[key],
+            None => &mut node[key],
         };
     }
-    *place = value;
+    *node = value;
 }
 
 #[test]

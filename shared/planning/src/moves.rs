@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::{
-    Command, NodeReport, Outcome, Plan, PlannedNode, Pod, PodsReport, Price, Report, Snapshot,
+    Command, NodeReport, Plan, PlannedNode, Pod, PodsOutcome, PodsReport, Price, Report, Snapshot,
 };
 use outrigger_optimizer::problem::Problem;
 use outrigger_optimizer::search;
@@ -119,7 +119,7 @@ impl<'a> Moves<'a> {
     /// Leaves pods where they are.
     fn bind(&mut self, it: &Move, why: &str) {
         let pods = self.world.staying(&it.pods);
-        let outcome = Outcome::Ignored { reason: format!("it stays where it is: {why}") };
+        let outcome = PodsOutcome::Ignored { reason: format!("it stays where it is: {why}") };
         self.staying.push(PodsReport { pods, outcome });
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use outrigger_model::{Outcome, Plan, Pod, PodRef, PodsReport, PoolRefusal, Refusal, Report, Snapshot};
+use outrigger_model::{Plan, Pod, PodRef, PodsOutcome, PodsReport, PoolRefusal, Refusal, Report, Snapshot};
 use outrigger_optimizer::problem::Problem;
 use outrigger_optimizer::search;
 use outrigger_policy::launch_outcomes::LeftAlone;
@@ -82,6 +82,6 @@ fn not_whole(snapshot: &Snapshot, (_, name): GroupName<'_>, pods: &[&Pod]) -> Po
     ids.sort();
     PodsReport {
         pods: ids,
-        outcome: Outcome::Unplaced { pools: snapshot.node_pools.iter().map(refusal).collect() },
+        outcome: PodsOutcome::Unplaced { pools: snapshot.node_pools.iter().map(refusal).collect() },
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use outrigger_model::{NodeClaim, NodePool, Outcome, Plan, PutOff, PutOffReason, Report, Snapshot};
+use outrigger_model::{NodeClaim, NodePool, Plan, PodsOutcome, PutOff, PutOffReason, Report, Snapshot};
 use outrigger_policy::launch_outcomes::LeftAlone;
 
 /// The time that new nodes are counted in.
@@ -25,10 +25,10 @@ pub(crate) fn put_off(snapshot: &Snapshot, left_alone: &LeftAlone<'_>, plan: &mu
         }
     }
     for entry in &mut report.pods {
-        if let Outcome::Placed { on } = &entry.outcome
+        if let PodsOutcome::Placed { on } = &entry.outcome
             && let Some(reason) = reasons.get(on)
         {
-            entry.outcome = Outcome::Ignored { reason: reason.to_string() };
+            entry.outcome = PodsOutcome::Ignored { reason: reason.to_string() };
         }
     }
     report.nodes.retain(|node| !reasons.contains_key(&node.claim));

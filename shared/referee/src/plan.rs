@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use outrigger_model::{Outcome, Plan, PodRef, Report, Snapshot};
+use outrigger_model::{Plan, PodRef, PodsOutcome, Report, Snapshot};
 use outrigger_policy::Supposed;
 
 use super::cluster_state::ClusterState;
@@ -57,7 +57,7 @@ pub fn check_with_report(snapshot: &Snapshot, plan: &Plan, report: &Report) -> V
     for entry in &report.pods {
         for pod in &entry.pods {
             let agrees = match &entry.outcome {
-                Outcome::Placed { on } => node_of.get(pod) == Some(&on.as_str()),
+                PodsOutcome::Placed { on } => node_of.get(pod) == Some(&on.as_str()),
                 _ => !node_of.contains_key(pod),
             };
             *times.entry(pod).or_default() += if agrees { 1 } else { 2 };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use outrigger_model::{CapacityType, Node, Outcome, Pod, PodRef, Price, labels};
+use outrigger_model::{CapacityType, Node, Pod, PodRef, PodsOutcome, Price, labels};
 use serde::Serialize;
 
 use crate::laws;
@@ -210,8 +210,8 @@ fn waiting(state: &State) -> Vec<Waiting> {
     if let Some((_, report)) = state.ledger.report("provision") {
         for entry in &report.pods {
             let reason = match &entry.outcome {
-                Outcome::Placed { on } => format!("its node is on its way: {on}"),
-                Outcome::Ignored { reason } => reason.clone(),
+                PodsOutcome::Placed { on } => format!("its node is on its way: {on}"),
+                PodsOutcome::Ignored { reason } => reason.clone(),
                 unplaced => unplaced.unplaced_reason().unwrap_or_default(),
             };
             reasons.extend(entry.pods.iter().map(|pod| (pod, reason.clone())));

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::Timestamp;
 use outrigger_engine::ports::{LedgerError, Reports};
-use outrigger_model::report::{Outcome, PodsReport, Report};
+use outrigger_model::report::{PodsOutcome, PodsReport, Report};
 
 use super::expression::{Comparison, Expression};
 use super::item::{names, number};
@@ -67,7 +67,7 @@ fn cut(report: &Report, entries: usize) -> Report {
         report.pods.len(),
         report.nodes.len()
     );
-    pods.push(PodsReport { pods: Vec::new(), outcome: Outcome::Ignored { reason } });
+    pods.push(PodsReport { pods: Vec::new(), outcome: PodsOutcome::Ignored { reason } });
     Report {
         pods,
         nodes: report.nodes.iter().take(entries).cloned().collect(),
@@ -90,7 +90,7 @@ mod tests {
         };
         let entry = |index| PodsReport {
             pods: vec![name(index)],
-            outcome: Outcome::Placed { on: name(index + 1).name },
+            outcome: PodsOutcome::Placed { on: name(index + 1).name },
         };
         Report { pods: (0..pods).map(entry).collect(), ..Report::default() }
     }
@@ -117,7 +117,7 @@ mod tests {
         let bytes = packed.as_b().unwrap();
         assert!(bytes.as_ref().len() < 400 * 1024, "DynamoDB takes no more");
         let read: Report = packing::unpacked(bytes).unwrap();
-        let Outcome::Ignored { reason } = &read.pods.last().unwrap().outcome else { panic!("no note") };
+        let PodsOutcome::Ignored { reason } = &read.pods.last().unwrap().outcome else { panic!("no note") };
         assert!(reason.contains("of 40000 groups"), "{reason}");
     }
 }

@@ -18,7 +18,7 @@ use outrigger_engine::ports::{
     Claims, Commands, LaunchMemory, Launches, Leases, Ledger, LedgerError, LifecycleMemory, PreparedLaunch,
     Reports, Sweep,
 };
-use outrigger_model::report::{Outcome, PodsReport};
+use outrigger_model::report::{PodsOutcome, PodsReport};
 use outrigger_model::{
     CapacityType, ClaimOutcome, ClaimState, Command, IntentState, NodeClaim, NodeClassRef, PodRef, Quantity,
     Report, Resources, SeenResources, TerminationReason, UnavailableOffering, fixtures,
@@ -570,8 +570,10 @@ async fn the_last_report_is_kept() {
     let Rig { ledger, .. } = bound().await;
     let report = |pods: usize| {
         let pod = |index| PodRef { namespace: "default".into(), name: format!("pod-{index}") };
-        let entry =
-            PodsReport { pods: (0..pods).map(pod).collect(), outcome: Outcome::Placed { on: "n".into() } };
+        let entry = PodsReport {
+            pods: (0..pods).map(pod).collect(),
+            outcome: PodsOutcome::Placed { on: "n".into() },
+        };
         Report { pods: vec![entry], ..Report::default() }
     };
     assert_eq!(ledger.report("provision").await.unwrap(), None);

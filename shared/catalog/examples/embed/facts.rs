@@ -45,10 +45,10 @@ fn of_type(row: &Row, limits: &Row, table: &Table) -> Result<InstanceTypeFacts> 
         ipv4_per_interface: limits.number("ipv4_per_interface")?,
         branch_interfaces: table.count(name, "vpc.amazonaws.com/pod-eni")?,
         efa_interfaces: table.count(name, "vpc.amazonaws.com/efa")?,
-        network_mbps: row.known("network_bandwidth")?,
-        ebs_mbps: row.known("ebs_bandwidth")?,
+        network_mbps: row.optional_number("network_bandwidth")?,
+        ebs_mbps: row.optional_number("ebs_bandwidth")?,
         ebs_attachments: None,
-        local_nvme_gb: row.known("local_nvme")?,
+        local_nvme_gb: row.optional_number("local_nvme")?,
         encryption_in_transit: row.is("encryption_in_transit_supported")?,
         gpus: gpus(row)?,
         neuron: neuron(row)?,
@@ -60,7 +60,7 @@ fn of_volumes(row: &Row) -> Result<EbsAttachments> {
 }
 
 fn gpus(row: &Row) -> Result<Option<Gpus>> {
-    let Some(count) = row.known("gpu_count")? else { return Ok(None) };
+    let Some(count) = row.optional_number("gpu_count")? else { return Ok(None) };
     Ok(Some(Gpus {
         count,
         name: row.text("gpu_name")?.to_owned(),
@@ -71,7 +71,7 @@ fn gpus(row: &Row) -> Result<Option<Gpus>> {
 
 /// The list does not count cores; AWS' documentation does, by kind of device.
 fn neuron(row: &Row) -> Result<Option<NeuronDevices>> {
-    let Some(count) = row.known("accelerator_count")? else { return Ok(None) };
+    let Some(count) = row.optional_number("accelerator_count")? else { return Ok(None) };
     let name = row.text("accelerator_name")?.to_owned();
     let cores_per_device = match name.as_str() {
         "inferentia" => 4,

@@ -46,13 +46,13 @@ fn main() -> Result<()> {
 /// planned with.
 fn price_list(
     rows: &Rows,
-    known: &std::collections::BTreeSet<&str>,
+    types: &std::collections::BTreeSet<&str>,
 ) -> Result<BTreeMap<String, BTreeMap<String, Price>>> {
     let mut list: BTreeMap<String, BTreeMap<String, Price>> = BTreeMap::new();
     let mut left_out = Vec::new();
     for row in rows.iter() {
         let name = row.text("instance_type")?;
-        if !known.contains(name) {
+        if !types.contains(name) {
             left_out.push(format!("{name} ({})", row.text("region")?));
             continue;
         }

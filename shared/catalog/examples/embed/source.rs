@@ -26,8 +26,8 @@ impl Rows {
 
     /// The row of an instance type.
     pub(crate) fn of_type(&self, name: &str) -> Result<&Row> {
-        let found = self.0.iter().find(|row| row.text("instance_type").is_ok_and(|own| own == name));
-        found.with_context(|| format!("no row for {name}"))
+        let row = self.0.iter().find(|row| row.text("instance_type").is_ok_and(|kind| kind == name));
+        row.with_context(|| format!("no row for {name}"))
     }
 }
 
@@ -47,7 +47,7 @@ impl Row {
     }
 
     /// The number of a column that may be empty.
-    pub(crate) fn known(&self, column: &str) -> Result<Option<u32>> {
+    pub(crate) fn optional_number(&self, column: &str) -> Result<Option<u32>> {
         if self.text(column)?.is_empty() { Ok(None) } else { self.number(column).map(Some) }
     }
 

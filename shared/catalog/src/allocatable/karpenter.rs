@@ -32,8 +32,8 @@ pub(super) fn parts(facts: &InstanceTypeFacts, settings: &KubeletSettings, root_
         overhead.set(name, amount);
     }
     overhead.add(&settings.system_reserved);
-    let for_memory = Threshold::of(settings, MEMORY_AVAILABLE, DEFAULT_MEMORY, DEFAULT_MEMORY);
-    let for_storage = Threshold::of(settings, NODEFS_AVAILABLE, DEFAULT_NODEFS, DEFAULT_NODEFS);
+    let for_memory = Threshold::from_settings(settings, MEMORY_AVAILABLE, DEFAULT_MEMORY, DEFAULT_MEMORY);
+    let for_storage = Threshold::from_settings(settings, NODEFS_AVAILABLE, DEFAULT_NODEFS, DEFAULT_NODEFS);
     overhead.add(
         &Resources::new()
             .with(MEMORY, for_memory.bytes_of(memory))

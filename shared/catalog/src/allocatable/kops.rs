@@ -35,7 +35,12 @@ pub(super) fn parts(facts: &InstanceTypeFacts, settings: &KubeletSettings, root_
     overhead.add(&settings.system_reserved);
     let is_default = settings.eviction_hard.is_empty();
     let threshold = |signal, default| {
-        Threshold::of(settings, signal, default, if is_default { default } else { Threshold::NONE })
+        Threshold::from_settings(
+            settings,
+            signal,
+            default,
+            if is_default { default } else { Threshold::NONE },
+        )
     };
     overhead.add(
         &Resources::new()

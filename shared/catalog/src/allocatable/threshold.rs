@@ -42,7 +42,12 @@ impl Threshold {
     }
 
     /// The setting for a signal: what stands there if it can be read, `absent` if nothing does.
-    pub(super) fn of(settings: &KubeletSettings, signal: &str, default: Self, absent: Self) -> Self {
+    pub(super) fn from_settings(
+        settings: &KubeletSettings,
+        signal: &str,
+        default: Self,
+        absent: Self,
+    ) -> Self {
         settings.eviction_hard.get(signal).map_or(absent, |text| Self::read(text).unwrap_or(default))
     }
 

@@ -22,7 +22,7 @@ const BELIEVED_PERCENT: i128 = 50;
 pub(crate) fn expected(facts: &InstanceTypeFacts, is_kops: bool) -> Resources {
     let settings = KubeletSettings::default();
     let kubelet = if is_kops { Kubelet::Kops(settings) } else { Kubelet::Karpenter(settings) };
-    let capacity = allocatable::of(facts, &kubelet, Quantity::ZERO).capacity;
+    let capacity = allocatable::node_resources(facts, &kubelet, Quantity::ZERO).capacity;
     capacity.iter().filter(|(name, _)| ![PODS, EPHEMERAL_STORAGE].contains(name)).collect()
 }
 

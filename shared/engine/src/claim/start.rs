@@ -138,7 +138,7 @@ impl Tick<'_> {
         let catalog = self.catalog().await?;
         let entry =
             claim.status.instance.as_ref().and_then(|instance| catalog.entry(&instance.instance_type));
-        Ok(entry.map(|entry| outrigger_catalog::labels::of(&entry.facts)).unwrap_or_default())
+        Ok(entry.map(|entry| outrigger_catalog::labels::labels_of(&entry.facts)).unwrap_or_default())
     }
 
     pub(crate) async fn catalog(&mut self) -> Result<&Catalog, TickError> {

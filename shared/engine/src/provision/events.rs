@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{FutureExt, StreamExt};
-use outrigger_model::{Outcome as Fate, Plan, PodRef, Report, Snapshot};
+use outrigger_model::{Plan, PodRef, PodsOutcome as Fate, Report, Snapshot};
 
 use super::Tick;
 use crate::error::chain;

@@ -87,7 +87,7 @@ impl Tick<'_> {
     pub(super) async fn learn_from(&mut self, decision: &Decision, outcome: &LaunchResults) {
         let Decision { snapshot, plan, health, .. } = decision;
         let in_vain = plan.nodes.iter().filter(|node| outcome.without_spot.contains(&node.claim));
-        self.spot_refusals.extend(in_vain.map(|node| SpotRefusal::of(node, snapshot.taken_at)));
+        self.spot_refusals.extend(in_vain.map(|node| SpotRefusal::from_planned(node, snapshot.taken_at)));
         let tried = plan.nodes.iter().filter(|node| outcome.is_on_its_way(&node.claim));
         let probing = probing(&snapshot.health, snapshot.taken_at);
         let probed: BTreeSet<&str> =

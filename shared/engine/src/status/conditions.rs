@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use outrigger_model::configured_object::Found;
+use outrigger_model::configured_object::ResolvedSelectors;
 use outrigger_model::node_claim_object::{Condition, ConditionStatus};
 use outrigger_model::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, NODES, PODS};
 use outrigger_model::{
@@ -77,7 +77,7 @@ pub(super) fn shows(present: &ConfiguredStatus, wanted: &ConfiguredStatus) -> bo
     let has = |condition: &Condition| present.condition(&condition.kind) == Some(condition);
     wanted.conditions.iter().all(has)
         && (present.nodes, present.replicas) == (wanted.nodes, wanted.replicas)
-        && (&present.resources, &present.found) == (&wanted.resources, &wanted.found)
+        && (&present.resources, &present.resolved) == (&wanted.resources, &wanted.resolved)
 }
 
 /// What a condition says beside its name while it is not true.
@@ -156,11 +156,11 @@ impl Writer<'_> {
     fn ec2_node_class(&self) -> ConfiguredStatus {
         let selectors = SELECTORS.iter().map(|selector| self.finds(selector));
         let conditions = selectors.chain([self.validation()]).collect();
-        let found = match self.facts.classes.and_then(|classes| classes.get(&self.as_class())) {
-            Some(Resolution::Resolved(class)) => Found::of(class),
-            _ => self.object.status.found.clone(),
+        let resolved = match self.facts.classes.and_then(|classes| classes.get(&self.as_class())) {
+            Some(Resolution::Resolved(class)) => ResolvedSelectors::from_class(class),
+            _ => self.object.status.resolved.clone(),
         };
-        ConfiguredStatus { conditions: self.with_root(conditions), found, ..ConfiguredStatus::default() }
+        ConfiguredStatus { conditions: self.with_root(conditions), resolved, ..ConfiguredStatus::default() }
     }
 
     fn node_overlay(&self) -> ConfiguredStatus {

@@ -81,7 +81,7 @@ impl Unknown<'_> {
             intent: self.intent.to_owned(),
             created_at: since,
             instance_types: vec![self.instance.instance_type.clone()],
-            spec: NodeClaimSpec::of(self.pool, self.requirements()),
+            spec: NodeClaimSpec::from_pool(self.pool, self.requirements()),
             status: NodeClaimStatus {
                 state,
                 reserved: capacity.cloned().unwrap_or_default().with(NODES, Quantity::units(1)),

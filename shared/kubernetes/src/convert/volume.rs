@@ -243,6 +243,6 @@ fn keep<K: Ord, T>(
 
 /// A complaint without the name of its object, which is said already.
 fn complaint(problem: &Invalid) -> String {
-    let Invalid { field, found, allowed, .. } = problem;
-    format!("{field}: found {found}; allowed: {allowed}")
+    let Invalid { field, actual, allowed, .. } = problem;
+    format!("{field}: found {actual}; allowed: {allowed}")
 }

@@ -21,8 +21,8 @@ fn count(spec: &Value, expected: Result<u32, &str>) {
         [(CPU, Quantity::millis(500)), (MEMORY, Quantity::gibibytes(1)), (PODS, Quantity::units(1))];
     let pod = PodSpec { requests: requests.into_iter().collect(), ..PodSpec::default() };
     let resolved = read(spec).unwrap().resolve(Arc::new(pod), Arc::default(), 10);
-    let told = resolved.map(|buffer| buffer.count).map_err(|problem| problem.to_string());
-    assert_eq!(told, expected.map_err(|text| format!("CapacityBuffer/shop/spare: {text}")));
+    let actual = resolved.map(|buffer| buffer.count).map_err(|problem| problem.to_string());
+    assert_eq!(actual, expected.map_err(|text| format!("CapacityBuffer/shop/spare: {text}")));
 }
 
 #[test]
@@ -47,9 +47,8 @@ fn the_number_is_the_larger_of_replicas_and_percentage_within_the_limits() {
     count(&with(&json!({"limits": {"pods": 7}})), Ok(7));
     count(
         &with(&json!({"limits": {"example.com/x": 1}})),
-        Err(
-            "spec.limits: found example.com/x 1; allowed: a resource that its pods ask for: cpu 500m, memory 1Gi, pods 1",
-        ),
+        Err("spec.limits: found example.com/x 1; allowed: a resource that its pods ask for: cpu 500m, \
+             memory 1Gi, pods 1"),
     );
     count(
         &with(&json!({"replicas": 2_000_000_000})),
@@ -75,14 +74,16 @@ fn every_problem_is_named() {
     broken(
         &json!({"podTemplateRef": {"name": "a"}, "percentage": 10, "provisioningStrategy": "buffer.gke.io/standby"}),
         &[
-            "spec.percentage: found 10; allowed: nothing beside podTemplateRef: it is a share of the scalableRef's replicas",
+            "spec.percentage: found 10; allowed: nothing beside podTemplateRef: it is a share of the \
+             scalableRef's replicas",
             "spec: found podTemplateRef alone; allowed: replicas or limits beside it",
-            "spec.provisioningStrategy: found \"buffer.gke.io/standby\"; allowed: buffer.x-k8s.io/active-capacity, which is \
-             what nothing means",
+            "spec.provisioningStrategy: found \"buffer.gke.io/standby\"; allowed: buffer.x-k8s.io/active-capacity, \
+             which is what nothing means",
         ],
     );
     broken(
-        &json!({"scalableRef": {"apiGroup": "batch", "kind": "Job", "name": ""}, "limits": {"cpu": "-1"}, "replica": 1}),
+        &json!({"scalableRef": {"apiGroup": "batch", "kind": "Job", "name": ""}, "limits": {"cpu": "-1"},
+            "replica": 1}),
         &[
             "spec.replica: found this field; allowed: only fields that Outrigger acts on",
             "spec.scalableRef.apiGroup: found \"batch\"; allowed: apps",

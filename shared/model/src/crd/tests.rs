@@ -53,9 +53,9 @@ fn schemas() -> Vec<(String, Value)> {
 
 #[test]
 fn every_schema_is_structural() {
-    let all = schemas();
-    assert!(all.len() > 150, "only {} schemas were found", all.len());
-    for (path, schema) in &all {
+    let schemas = schemas();
+    assert!(schemas.len() > 150, "only {} schemas were found", schemas.len());
+    for (path, schema) in &schemas {
         let object = schema.as_object().unwrap_or_else(|| panic!("{path} is {schema}"));
         let strange: Vec<_> = object
             .keys()
@@ -64,8 +64,8 @@ fn every_schema_is_structural() {
         assert!(strange.is_empty(), "{path} says {strange:?}");
         let mixed = schema["x-kubernetes-int-or-string"] == true;
         let kind = schema["type"].as_str();
-        let known = ["object", "array", "string", "integer", "boolean"];
-        assert!(mixed != kind.is_some_and(|kind| known.contains(&kind)), "{path} is of type {kind:?}");
+        let json_types = ["object", "array", "string", "integer", "boolean"];
+        assert!(mixed != kind.is_some_and(|kind| json_types.contains(&kind)), "{path} is of type {kind:?}");
         assert_eq!(object.contains_key("anyOf"), mixed, "{path}");
         let values = schema["enum"].as_array().into_iter().flatten();
         assert!(values.clone().all(Value::is_string), "{path} has an enum of other things than texts");
@@ -89,13 +89,13 @@ fn every_required_field_exists() {
 
 #[test]
 fn defaults_are_those_of_version_1() {
-    let found: Vec<(String, Value)> = schemas()
+    let defaults: Vec<(String, Value)> = schemas()
         .into_iter()
         .filter_map(|(path, schema)| Some((path, schema.get("default")?.clone())))
         .filter(|(_, default)| !default.is_object())
         .collect();
-    let found: Vec<(&str, Value)> =
-        found.iter().map(|(path, default)| (path.as_str(), default.clone())).collect();
+    let defaults: Vec<(&str, Value)> =
+        defaults.iter().map(|(path, default)| (path.as_str(), default.clone())).collect();
     let expected = [
         ("CapacityBuffer.spec.provisioningStrategy", json!("buffer.x-k8s.io/active-capacity")),
         ("EC2NodeClass.spec.metadataOptions.httpEndpoint", json!("enabled")),
@@ -110,7 +110,7 @@ fn defaults_are_those_of_version_1() {
         ("NodePool.spec.template.spec.expireAfter", json!("720h")),
         ("NodePool.status.nodes", json!(0)),
     ];
-    assert_eq!(found, expected);
+    assert_eq!(defaults, expected);
 }
 
 #[test]

@@ -97,7 +97,7 @@ impl BlockDevice {
     pub fn size(&self) -> Option<Quantity> {
         let text = self.volume_size.as_deref()?;
         let (digits, suffix) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
-        let (_, largest) = LARGEST_SIZES.into_iter().find(|(known, _)| *known == suffix)?;
+        let (_, largest) = LARGEST_SIZES.into_iter().find(|(unit, _)| *unit == suffix)?;
         let number: u32 = digits.parse().ok()?;
         (1..=largest).contains(&number).then(|| text.parse().ok())?
     }
@@ -120,8 +120,8 @@ pub(super) fn check(mappings: &[BlockDeviceMapping], problems: &mut Problems) {
     for (index, mapping) in mappings.iter().enumerate() {
         let field = format!("{list}[{index}]");
         if mappings.len() > 1 && mapping.root_volume != Some(true) {
-            let found = format!("a volume beside the root volume ({})", shown(&mapping.device_name));
-            problems.refuse(field, found, format!("nothing: {NOT_ACTED_ON}"));
+            let actual = format!("a volume beside the root volume ({})", shown(&mapping.device_name));
+            problems.refuse(field, actual, format!("nothing: {NOT_ACTED_ON}"));
         } else {
             check_root(&field, mapping, problems);
         }
@@ -135,9 +135,9 @@ fn check_root(field: &str, mapping: &BlockDeviceMapping, problems: &mut Problems
     }
     let device = &mapping.ebs;
     if device.size().is_none() && (device.volume_size.is_some() || device.snapshot_id.is_none()) {
-        let found = device.volume_size.as_ref().map_or_else(|| "nothing".to_owned(), shown);
+        let actual = device.volume_size.as_ref().map_or_else(|| "nothing".to_owned(), shown);
         let allowed = "a size in whole Gi (to 59000), G (to 64000), Ti (to 58) or T (to 64), as 128Gi";
-        problems.refuse(format!("{field}.ebs.volumeSize"), found, allowed);
+        problems.refuse(format!("{field}.ebs.volumeSize"), actual, allowed);
     }
     let kind = device.volume_type.unwrap_or(VolumeType::Gp3);
     if let Some(throughput) = device.throughput.filter(|_| kind != VolumeType::Gp3) {

@@ -144,8 +144,8 @@ pub(super) fn check_images(terms: &[AmiSelectorTerm], problems: &mut Problems) {
         let field = format!("{list}[{index}]");
         let AmiSelectorTerm { alias, id, ssm_parameter, name, owner, tags } = term;
         if let Some(alias) = alias {
-            let allowed = "id, ssmParameter, or name, owner and tags: an alias stands for images of EKS, which kOps nodes \
-                           do not boot";
+            let allowed = "id, ssmParameter, or name, owner and tags: an alias stands for images of EKS, which kOps \
+                           nodes do not boot";
             problems.refuse(format!("{field}.alias"), shown(alias), allowed);
             continue;
         }

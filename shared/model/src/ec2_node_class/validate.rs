@@ -21,7 +21,7 @@ const MAX_TAG_VALUE: usize = 256;
 
 /// Everything that is wrong with a class.
 pub(super) fn problems(class: &EC2NodeClass) -> Vec<Invalid> {
-    let mut problems = Problems::of(format!("EC2NodeClass/{}", class.name));
+    let mut problems = Problems::about(format!("EC2NodeClass/{}", class.name));
     let spec = &class.spec;
     if !syntax::is_name(&class.name) {
         problems.refuse("metadata.name", shown(&class.name), syntax::NAME);
@@ -43,10 +43,10 @@ pub(super) fn problems(class: &EC2NodeClass) -> Vec<Invalid> {
 
 fn check_boot(spec: &EC2NodeClassSpec, problems: &mut Problems) {
     if spec.ami_family != Some(AmiFamily::Custom) {
-        let found = spec.ami_family.map_or_else(|| "nothing".to_owned(), |family| shown(&family));
-        let allowed = "Custom: nodes of kOps boot by the user data of nodeup, which the other families would replace by \
-                       their own";
-        problems.refuse("spec.amiFamily", found, allowed);
+        let actual = spec.ami_family.map_or_else(|| "nothing".to_owned(), |family| shown(&family));
+        let allowed = "Custom: nodes of kOps boot by the user data of nodeup, which the other families would \
+                       replace by their own";
+        problems.refuse("spec.amiFamily", actual, allowed);
     }
     if let Some(role) = &spec.role {
         let allowed =
@@ -54,12 +54,16 @@ fn check_boot(spec: &EC2NodeClassSpec, problems: &mut Problems) {
         problems.refuse("spec.role", shown(role), allowed);
     }
     if spec.instance_profile.as_ref().is_none_or(String::is_empty) && spec.role.is_none() {
-        let found = spec.instance_profile.as_ref().map_or_else(|| "nothing".to_owned(), shown);
-        problems.refuse("spec.instanceProfile", found, "the name of an instance profile, as nodes.<cluster>");
+        let actual = spec.instance_profile.as_ref().map_or_else(|| "nothing".to_owned(), shown);
+        problems.refuse(
+            "spec.instanceProfile",
+            actual,
+            "the name of an instance profile, as nodes.<cluster>",
+        );
     }
     if let Some(user_data) = spec.user_data.as_ref().filter(|data| data.len() > MAX_USER_DATA) {
-        let found = format!("{} bytes", user_data.len());
-        problems.refuse("spec.userData", found, format!("at most {MAX_USER_DATA} bytes, the limit of EC2"));
+        let actual = format!("{} bytes", user_data.len());
+        problems.refuse("spec.userData", actual, format!("at most {MAX_USER_DATA} bytes, the limit of EC2"));
     }
 }
 
@@ -87,9 +91,9 @@ fn check_tags(tags: &BTreeMap<String, String>, problems: &mut Problems) {
 }
 
 fn is_kept_for_us(key: &str) -> bool {
-    let known =
+    let reserved =
         ["eks:eks-cluster-name", "karpenter.sh/nodepool", "karpenter.sh/nodeclaim", labels::EC2_NODE_CLASS];
-    known.contains(&key)
+    reserved.contains(&key)
         || ["kubernetes.io/cluster", "outrigger.dev/"].iter().any(|prefix| key.starts_with(prefix))
 }
 

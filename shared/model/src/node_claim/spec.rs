@@ -41,7 +41,7 @@ pub struct NodeClaimSpec {
 impl NodeClaimSpec {
     /// A node as the template of its pool has it, but for the requirements. How it expires is the
     /// pool's wish of today.
-    pub fn of(pool: &NodePool, requirements: Requirements) -> Self {
+    pub fn from_pool(pool: &NodePool, requirements: Requirements) -> Self {
         let template = &pool.spec.template;
         let mut annotations = template.metadata.annotations.clone();
         let kept = pool.annotations.get_key_value(labels::GRACEFUL_EXPIRY);

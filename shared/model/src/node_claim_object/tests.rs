@@ -60,7 +60,7 @@ fn at(time: &str) -> Timestamp {
 #[track_caller]
 fn conditions(claim: &NodeClaim, expected: [(&str, &str, &str); 4]) {
     let object = serde_json::to_value(mirror(claim)).unwrap();
-    let found: Vec<(&str, &str, &str)> = object["status"]["conditions"]
+    let actual: Vec<(&str, &str, &str)> = object["status"]["conditions"]
         .as_array()
         .unwrap()
         .iter()
@@ -69,7 +69,7 @@ fn conditions(claim: &NodeClaim, expected: [(&str, &str, &str); 4]) {
             (text("status"), text("reason"), text("lastTransitionTime"))
         })
         .collect();
-    assert_eq!(found, expected);
+    assert_eq!(actual, expected);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn conditions_follow_the_claim() {
             ("False", "UnhealthyDependents", created),
         ],
     );
-    let registered = launched().with_status(|it| it.registered_at = Some(at("2026-11-21T10:01:00Z")));
+    let registered = launched().with_status(|status| status.registered_at = Some(at("2026-11-21T10:01:00Z")));
     conditions(
         &registered,
         [
@@ -103,7 +103,8 @@ fn conditions_follow_the_claim() {
             ("Unknown", "ReconcilingDependents", created),
         ],
     );
-    let initialized = registered.with_status(|it| it.initialized_at = Some(at("2026-11-21T10:01:20Z")));
+    let initialized =
+        registered.with_status(|status| status.initialized_at = Some(at("2026-11-21T10:01:20Z")));
     conditions(
         &initialized,
         [
@@ -120,7 +121,7 @@ fn the_end_shows_how_far_it_has_come() {
     let since = at("2026-11-21T11:00:00Z");
     let begun = Termination::new(TerminationReason::Deleted, "its Node was deleted", since);
     let end = Termination { by: Some(at("2026-11-21T11:10:00.5Z")), ..begun };
-    let told = |end: &Termination| {
+    let conditions_of_end = |end: &Termination| {
         let claim = launched().with_status(|status| {
             status.state = ClaimState::Draining;
             status.registered_at = Some(since);
@@ -129,10 +130,12 @@ fn the_end_shows_how_far_it_has_come() {
         let object = mirror(&claim);
         assert_eq!(object.metadata.annotations[labels::TERMINATION_TIMESTAMP], "2026-11-21T11:10:00Z");
         let conditions = object.status.conditions.into_iter().skip(4);
-        conditions.map(|it| format!("{} {:?} {}", it.kind, it.status, it.reason)).collect::<Vec<_>>()
+        conditions
+            .map(|condition| format!("{} {:?} {}", condition.kind, condition.status, condition.reason))
+            .collect::<Vec<_>>()
     };
     let begun = "DisruptionReason True Deleted";
-    assert_eq!(told(&end), [begun, "Drained Unknown Draining"]);
+    assert_eq!(conditions_of_end(&end), [begun, "Drained Unknown Draining"]);
     let gone =
         Termination { drained_at: Some(since), detached_at: Some(since), terminating_at: Some(since), ..end };
     let rest = [
@@ -140,7 +143,7 @@ fn the_end_shows_how_far_it_has_come() {
         "VolumesDetached True VolumesDetached",
         "InstanceTerminating True InstanceTerminating",
     ];
-    assert_eq!(told(&gone), [&[begun][..], &rest].concat());
+    assert_eq!(conditions_of_end(&gone), [&[begun][..], &rest].concat());
 }
 
 #[test]
@@ -175,7 +178,7 @@ fn the_whole_object() {
 #[test]
 fn what_is_wrong_with_its_node_is_shown() {
     let since = at("2026-11-21T10:05:00Z");
-    let told = |node_check: NodeCheck| {
+    let conditions_of_check = |node_check: NodeCheck| {
         let claim = launched().with_status(|status| {
             status.state = ClaimState::Initialized;
             status.registered_at = Some(since);
@@ -183,20 +186,26 @@ fn what_is_wrong_with_its_node_is_shown() {
             status.node_check = node_check;
         });
         let conditions = mirror(&claim).status.conditions.into_iter().skip(1);
-        conditions.map(|it| format!("{} {:?} {}", it.kind, it.status, it.reason)).collect::<Vec<_>>()
+        conditions
+            .map(|condition| format!("{} {:?} {}", condition.kind, condition.status, condition.reason))
+            .collect::<Vec<_>>()
     };
     let expected = Resources::new().with("cpu", Quantity::units(2));
     let well = ["Registered True Registered", "Initialized True Initialized", "Ready True Ready"];
-    assert_eq!(told(NodeCheck::default()), well, "a claim of an earlier version was not measured");
+    assert_eq!(
+        conditions_of_check(NodeCheck::default()),
+        well,
+        "a claim of an earlier version was not measured"
+    );
     let measured = NodeCheck { expected, ..NodeCheck::default() };
     let consistent = "ConsistentStateFound True ConsistentStateFound";
-    assert_eq!(told(measured.clone()), [&well[..], &[consistent]].concat());
+    assert_eq!(conditions_of_check(measured.clone()), [&well[..], &[consistent]].concat());
     let shortfall = Some(crate::Shortfall { since, message: "it has cpu 1, expected 2".into() });
-    let short = told(NodeCheck { shortfall, ..measured });
+    let short = conditions_of_check(NodeCheck { shortfall, ..measured });
     assert_eq!(short, [&well[..], &["ConsistentStateFound False ConsistencyCheckFailed"]].concat());
     let double = NodeCheck { duplicates: vec!["a".into(), "b".into()], ..NodeCheck::default() };
     assert_eq!(
-        told(double),
+        conditions_of_check(double),
         [
             "Registered False MultipleNodesFound",
             "Initialized True Initialized",
@@ -213,7 +222,8 @@ fn the_pool_that_owns_an_object_stands_where_kubernetes_looks_for_it() {
     object.metadata.owner_references.push(OwnerReference::node_pool("default", "uid-1"));
     let written = serde_json::to_value(&object).unwrap();
     let owner = json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": "default", "uid": "uid-1", "blockOwnerDeletion": true,
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": "default", "uid": "uid-1",
+        "blockOwnerDeletion": true,
     });
     assert_eq!(written["metadata"]["ownerReferences"], json!([owner]));
 }

@@ -12,7 +12,7 @@ const FIXED: [&str; 4] = [CPU, MEMORY, EPHEMERAL_STORAGE, PODS];
 
 /// What it does to prices, and everything that is wrong with it.
 pub(super) fn check(label: &str, name: &str, spec: &NodeOverlaySpec) -> (Option<PriceOverlay>, Vec<Invalid>) {
-    let mut problems = Problems::of(label);
+    let mut problems = Problems::about(label);
     if name.is_empty() {
         problems.refuse("metadata.name", "nothing", "a name");
     }
@@ -84,15 +84,15 @@ fn price(spec: &NodeOverlaySpec, problems: &mut Problems) -> Option<PriceOverlay
         let allowed = "nothing beside price: an overlay has one of the two";
         problems.refuse("spec.priceAdjustment", shown(&spec.price_adjustment), allowed);
     }
-    let mut found = None;
+    let mut price_overlay = None;
     for (field, text, read, allowed) in written {
         let Some(text) = text else { continue };
         match read(text) {
-            Some(price) => found = Some(price),
+            Some(price) => price_overlay = Some(price),
             None => problems.refuse(field, shown(text), allowed),
         }
     }
-    found
+    price_overlay
 }
 
 #[cfg(test)]
@@ -102,7 +102,8 @@ mod tests {
     use crate::{NodeOverlay, PriceOverlay};
 
     fn read(spec: &Value) -> Result<NodeOverlay, String> {
-        let object = json!({"apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": "x"}, "spec": spec});
+        let object = json!({"apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay",
+            "metadata": {"name": "x"}, "spec": spec});
         NodeOverlay::read(&object)
             .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
     }
@@ -144,13 +145,14 @@ mod tests {
             ],
         );
         broken(
-            &json!({"requirements": [{"key": "a", "operator": "NotIn"}, {"key": "kubernetes.io/hostname", "operator": "Exists"},
+            &json!({"requirements": [{"key": "a", "operator": "NotIn"},
+                {"key": "kubernetes.io/hostname", "operator": "Exists"},
                 {"key": "b", "operator": "Gt", "values": ["x"]}], "price": "free", "minValues": 3}),
             &[
                 "spec.minValues: found this field; allowed: only fields that Outrigger acts on",
                 "spec.requirements[0].values: found []; allowed: at least one value with the operator NotIn",
-                "spec.requirements[1].key: found \"kubernetes.io/hostname\"; allowed: another key: every node has its own \
-                 value of this label",
+                "spec.requirements[1].key: found \"kubernetes.io/hostname\"; allowed: another key: every \
+                 node has its own value of this label",
                 "spec.requirements[2].values: found [\"x\"]; allowed: exactly one whole number of 0 or more with the \
                  operators Gt, Lt, Gte and Lte",
                 "spec.price: found \"free\"; allowed: dollars per hour as 0.25, at most 1000000",

@@ -31,7 +31,7 @@ impl NodePool {
         DisruptionWishes {
             patience: text(labels::PATIENCE).and_then(patience),
             graceful_expiry: text(labels::GRACEFUL_EXPIRY).and_then(|text| text.parse().ok()),
-            windows: text(labels::DISRUPTION_WINDOWS).and_then(window::all),
+            windows: text(labels::DISRUPTION_WINDOWS).and_then(window::parse_all),
             drift_at_once: text(labels::DRIFT_AT_ONCE).and_then(count),
             drift_deadline: text(labels::DRIFT_DEADLINE).and_then(duration),
         }
@@ -53,8 +53,8 @@ pub(super) fn check(pool: &NodePool, problems: &mut Problems) {
         ),
     ];
     for (key, is_understood, allowed) in rules {
-        if let Some(found) = pool.annotations.get(key).filter(|_| !is_understood) {
-            problems.refuse(format!("metadata.annotations[{key}]"), shown(found), allowed);
+        if let Some(wish) = pool.annotations.get(key).filter(|_| !is_understood) {
+            problems.refuse(format!("metadata.annotations[{key}]"), shown(wish), allowed);
         }
     }
 }
@@ -97,7 +97,7 @@ mod tests {
         let expected = DisruptionWishes {
             patience: Some(2.5),
             graceful_expiry: Some(true),
-            windows: window::all("0 0 * * * 8h"),
+            windows: window::parse_all("0 0 * * * 8h"),
             drift_at_once: Some(2),
             drift_deadline: Some(Duration::ZERO),
         };
@@ -117,7 +117,7 @@ mod tests {
             for value in values {
                 let pool = pool(&[(key, value)]);
                 assert_eq!(pool.disruption_wishes(), DisruptionWishes::default(), "{key}: {value:?}");
-                let mut problems = Problems::of("NodePool/web");
+                let mut problems = Problems::about("NodePool/web");
                 check(&pool, &mut problems);
                 let fields: Vec<_> = problems.into_vec().into_iter().map(|problem| problem.field).collect();
                 assert_eq!(fields, [format!("metadata.annotations[{key}]")], "{value:?}");

@@ -252,10 +252,10 @@ mod tests {
         ];
         for (schedule, after, not_after, expected) in table {
             let read: Schedule = schedule.parse().unwrap();
-            let found = read.last_due(after.parse().unwrap(), not_after.parse().unwrap());
+            let actual = read.last_due(after.parse().unwrap(), not_after.parse().unwrap());
             let expected = expected.map(|due| due.parse().unwrap());
-            assert_eq!(found, expected, "{schedule} after {after}, not after {not_after}");
-            assert!(found.is_none_or(|due| read.is_due(due)));
+            assert_eq!(actual, expected, "{schedule} after {after}, not after {not_after}");
+            assert!(actual.is_none_or(|due| read.is_due(due)));
         }
     }
 
@@ -276,9 +276,9 @@ mod tests {
         ];
         for (schedule, from, expected) in table {
             let read: Schedule = schedule.parse().unwrap();
-            let found = read.next_due(from.parse().unwrap());
-            assert_eq!(found, expected.map(|due| due.parse().unwrap()), "{schedule} from {from}");
-            assert!(found.is_none_or(|due| read.is_due(due)));
+            let actual = read.next_due(from.parse().unwrap());
+            assert_eq!(actual, expected.map(|due| due.parse().unwrap()), "{schedule} from {from}");
+            assert!(actual.is_none_or(|due| read.is_due(due)));
         }
     }
 

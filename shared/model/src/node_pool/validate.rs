@@ -23,7 +23,7 @@ const TEMPLATE: &str = "spec.template.spec";
 
 /// Everything that is wrong with a pool.
 pub(super) fn problems(pool: &NodePool) -> Vec<Invalid> {
-    let mut problems = Problems::of(format!("NodePool/{}", pool.name));
+    let mut problems = Problems::about(format!("NodePool/{}", pool.name));
     let template = &pool.spec.template;
     if !syntax::is_name(&pool.name) {
         problems.refuse("metadata.name", shown(&pool.name), syntax::NAME);
@@ -41,9 +41,9 @@ pub(super) fn problems(pool: &NodePool) -> Vec<Invalid> {
         let field = format!("metadata.annotations[{}]", labels::MAX_NEW_NODES_PER_MINUTE);
         problems.refuse(field, shown(cap), "a whole number from 1, as 50");
     }
-    if let Some(found) = pool.annotations.get(labels::HEADROOM).filter(|_| pool.headroom().is_none()) {
+    if let Some(headroom) = pool.annotations.get(labels::HEADROOM).filter(|_| pool.headroom().is_none()) {
         let field = format!("metadata.annotations[{}]", labels::HEADROOM);
-        problems.refuse(field, shown(found), "a whole number of processors from 0 to 1000, as 16");
+        problems.refuse(field, shown(headroom), "a whole number of processors from 0 to 1000, as 16");
     }
     if let Some(value) = pool.annotations.get(labels::MANAGED_ANNOTATION).filter(|value| *value != "true") {
         let field = format!("metadata.annotations[{}]", labels::MANAGED_ANNOTATION);
@@ -131,7 +131,7 @@ fn restriction(key: &str) -> Option<&'static str> {
     match labels::normalized(key) {
         labels::NODE_POOL => Some("another key: every node gets this label with its pool's name"),
         labels::HOSTNAME => Some("another key: every node has its own value of this label"),
-        known if labels::is_well_known(known) => None,
+        well_known if labels::is_well_known(well_known) => None,
         _ if within(labels::KARPENTER_DOMAIN) => {
             Some("a key of another domain; of the domain karpenter.sh only karpenter.sh/capacity-type")
         }
@@ -152,8 +152,8 @@ fn check_capacity_type(field: &str, value: &str, problems: &mut Problems) {
 fn check_requirements(requirements: &[RequirementSpec], problems: &mut Problems) {
     let field = format!("{TEMPLATE}.requirements");
     if requirements.len() > MAX_REQUIREMENTS {
-        let found = format!("{} requirements", requirements.len());
-        problems.refuse(&field, found, format!("at most {MAX_REQUIREMENTS}"));
+        let actual = format!("{} requirements", requirements.len());
+        problems.refuse(&field, actual, format!("at most {MAX_REQUIREMENTS}"));
     }
     for (index, requirement) in requirements.iter().enumerate() {
         let field = format!("{field}[{index}]");
@@ -172,8 +172,8 @@ pub(crate) fn check_requirement(
 ) {
     let key = &requirement.key;
     if key.len() > MAX_KEY {
-        let found = format!("a key of {} characters", key.len());
-        problems.refuse(format!("{field}.key"), found, format!("at most {MAX_KEY}"));
+        let actual = format!("a key of {} characters", key.len());
+        problems.refuse(format!("{field}.key"), actual, format!("at most {MAX_KEY}"));
     } else if !any_domain {
         check_key(&format!("{field}.key"), key, problems);
     }
@@ -243,10 +243,10 @@ fn check_class(class: &NodeClassRef, problems: &mut Problems) {
     let field = format!("{TEMPLATE}.nodeClassRef");
     let supported = [(labels::KOPS_GROUP, "InstanceGroup"), (labels::EC2_GROUP, "EC2NodeClass")];
     if !supported.contains(&(&class.group, &class.kind)) {
-        let found = format!("group {} and kind {}", shown(&class.group), shown(&class.kind));
+        let actual = format!("group {} and kind {}", shown(&class.group), shown(&class.kind));
         let allowed =
             "group kops.k8s.io with kind InstanceGroup, or group karpenter.k8s.aws with kind EC2NodeClass";
-        problems.refuse(&field, found, allowed);
+        problems.refuse(&field, actual, allowed);
     }
     if class.name.is_empty() {
         problems.refuse(format!("{field}.name"), "\"\"", "the name of an InstanceGroup or EC2NodeClass");
@@ -283,11 +283,11 @@ fn check_identity(spec: &NodePoolSpec, problems: &mut Problems) {
 fn check_annotations(pool: &NodePool, problems: &mut Problems) {
     for (key, value) in &pool.annotations {
         if labels::domain(key) == "outrigger.dev" && !labels::POOL_ANNOTATIONS.contains(&key.as_str()) {
-            let known = labels::POOL_ANNOTATIONS.join(", ");
+            let annotations = labels::POOL_ANNOTATIONS.join(", ");
             problems.refuse(
                 format!("metadata.annotations[{key}]"),
                 shown(value),
-                format!("the annotations {known}"),
+                format!("the annotations {annotations}"),
             );
         }
     }
@@ -295,8 +295,8 @@ fn check_annotations(pool: &NodePool, problems: &mut Problems) {
 
 fn check_budgets(budgets: &[Budget], problems: &mut Problems) {
     if budgets.len() > MAX_BUDGETS {
-        let found = format!("{} budgets", budgets.len());
-        problems.refuse("spec.disruption.budgets", found, format!("at most {MAX_BUDGETS}"));
+        let actual = format!("{} budgets", budgets.len());
+        problems.refuse("spec.disruption.budgets", actual, format!("at most {MAX_BUDGETS}"));
     }
     for (index, budget) in budgets.iter().enumerate() {
         check_budget(&format!("spec.disruption.budgets[{index}]"), budget, problems);

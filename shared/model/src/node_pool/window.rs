@@ -19,7 +19,7 @@ pub struct DisruptionWindow {
 }
 
 /// The windows of an annotation; `None` where one of them means nothing.
-pub(super) fn all(text: &str) -> Option<Vec<DisruptionWindow>> {
+pub(super) fn parse_all(text: &str) -> Option<Vec<DisruptionWindow>> {
     text.split(';').map(|window| one(window.trim())).collect()
 }
 
@@ -53,7 +53,7 @@ mod tests {
             (";", None),
         ];
         for (text, expected) in table {
-            assert_eq!(all(text), expected, "{text:?}");
+            assert_eq!(parse_all(text), expected, "{text:?}");
         }
     }
 }

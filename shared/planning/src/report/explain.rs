@@ -221,7 +221,7 @@ fn contradiction(class: &PodClass<'_>, volumes: &[Volume<'_>]) -> Refusal {
         return Refusal::Contradiction { volumes: Vec::new(), conflict };
     }
     let filter = "a required node affinity of empty terms, which no node meets".to_owned();
-    Refusal::NoInstanceType(vec![FilterStep { filter, left: 0 }])
+    Refusal::NoInstanceType(vec![FilterStep { filter, remaining: 0 }])
 }
 
 /// Where a term of a pod's node affinity contradicts what is asked before it.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use outrigger_model::{
-    CapacityType, ExistingPlacement, FilterStep, NodeClaimSpec, NodeReport, NominatedPod, Outcome, Plan,
-    PlannedNode, Pod, PodRef, PodsReport, Price, RankedType, Report, Requirement, Requirements, Resources,
+    CapacityType, ExistingPlacement, FilterStep, NodeClaimSpec, NodeReport, NominatedPod, Plan, PlannedNode,
+    Pod, PodRef, PodsOutcome, PodsReport, Price, RankedType, Report, Requirement, Requirements, Resources,
     ZonePrice, labels,
 };
 use outrigger_optimizer::ids::{ClassId, NodeId, PurchaseId, TemplateId};
@@ -86,7 +86,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         self.write_new();
         let fates = std::mem::take(&mut self.fates);
         self.report.pods =
-            fates.into_values().map(|(on, pods)| entry(pods, Outcome::Placed { on })).collect();
+            fates.into_values().map(|(on, pods)| entry(pods, PodsOutcome::Placed { on })).collect();
         self.write_unplaced();
         (self.plan, self.report)
     }
@@ -237,14 +237,16 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         }
     }
 
-    fn outcome_of_unplaced(&self, class: ClassId) -> Outcome {
+    fn outcome_of_unplaced(&self, class: ClassId) -> PodsOutcome {
         let pod_class = &self.problem.classes[class];
         let unsupported = queue::unsupported(pod_class.spec);
         let has_lot = |variant| self.problem.lots(variant).iter().any(|lot| lot.fits);
         if !self.solution.is_complete && unsupported.is_none() && self.problem.variants(class).any(has_lot) {
-            return Outcome::Ignored { reason: "the time for this decision was over before its turn".into() };
+            return PodsOutcome::Ignored {
+                reason: "the time for this decision was over before its turn".into(),
+            };
         }
-        Outcome::Unplaced { pools: Reasons::of(self.solution, class).by_pool() }
+        PodsOutcome::Unplaced { pools: Reasons::of(self.solution, class).by_pool() }
     }
 
     pub(super) fn planned_node(
@@ -272,7 +274,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
                 labels: node_labels(template, &requirements, capacity_type),
                 annotations,
                 taints: template.taints.clone(),
-                ..NodeClaimSpec::of(template.pool, requirements)
+                ..NodeClaimSpec::from_pool(template.pool, requirements)
             },
             requests: self.requests(template, offer, pods),
             reserved: offer.reserved.clone(),
@@ -344,7 +346,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         }
         let bought = by_labels.iter().filter(|it| capacity_of(*it) == planned.capacity_type).count();
         let zones = planned.zones.join(", ");
-        let step = |filter: String, left| FilterStep { filter, left };
+        let step = |filter: String, remaining| FilterStep { filter, remaining };
         let is_fill = |it: &&Portion| self.problem.classes[it.lot.variant.class].is_fill();
         let headroom = node.pods.iter().filter(is_fill).map(|it| it.count).sum();
         let peak = || expected_peak(self.problem.snapshot, &template.pool.name);
@@ -378,7 +380,7 @@ fn bounds(template: &Template<'_>, offer: &Offer) -> String {
     )
 }
 
-fn entry(mut pods: Vec<PodRef>, outcome: Outcome) -> PodsReport {
+fn entry(mut pods: Vec<PodRef>, outcome: PodsOutcome) -> PodsReport {
     pods.sort();
     PodsReport { pods, outcome }
 }

@@ -12,7 +12,7 @@ pub(crate) mod setup;
 mod spread;
 mod volumes;
 
-use outrigger_model::{Outcome, PodsReport, Report};
+use outrigger_model::{PodsOutcome, PodsReport, Report};
 use outrigger_referee as referee;
 use serde_json::json;
 
@@ -53,7 +53,7 @@ fn each_pod_is_reported_once_and_where_it_is_placed() {
         Setup::new().wait("web", 2, json!({})).plan("default-a", &["us-east-1a"], &["web-0", "web-1"]);
     let pods = snapshot.pods.iter().map(|pod| pod.id.clone()).collect();
     let mut report = Report {
-        pods: vec![PodsReport { pods, outcome: Outcome::Placed { on: "default-a".into() } }],
+        pods: vec![PodsReport { pods, outcome: PodsOutcome::Placed { on: "default-a".into() } }],
         ..Report::default()
     };
     let found = |snapshot: &_, report: &_| -> Vec<String> {
@@ -64,9 +64,9 @@ fn each_pod_is_reported_once_and_where_it_is_placed() {
     let moved = report.pods[0].pods.pop();
     assert_eq!(found(&snapshot, &report), [missing]);
     report.pods[0].pods.extend(moved);
-    report.pods[0].outcome = Outcome::Placed { on: "default-b".into() };
+    report.pods[0].outcome = PodsOutcome::Placed { on: "default-b".into() };
     assert_eq!(found(&snapshot, &report).len(), 2);
-    report.pods[0].outcome = Outcome::Placed { on: "default-a".into() };
+    report.pods[0].outcome = PodsOutcome::Placed { on: "default-a".into() };
     snapshot.pods.extend(crate::fixtures::pods("late", 1, crate::fixtures::spec(1, 1)));
     assert_eq!(
         found(&snapshot, &report),

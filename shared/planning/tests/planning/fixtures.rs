@@ -8,8 +8,8 @@ use std::sync::Arc;
 use outrigger_model::resources::{CPU, MEMORY, PODS};
 use outrigger_model::{
     CapacityType, ClassOffer, DaemonSet, InstanceType, Node, NodeClass, NodeClassRef, NodePool, Offering,
-    Outcome, Plan, Pod, PodRef, PodSpec, PodState, Price, Quantity, Report, Resources, Snapshot, fixtures,
-    labels,
+    Plan, Pod, PodRef, PodSpec, PodState, PodsOutcome, Price, Quantity, Report, Resources, Snapshot,
+    fixtures, labels,
 };
 use outrigger_planning::provision;
 use outrigger_policy::{Options, Supposed};
@@ -248,13 +248,13 @@ pub(crate) fn rendered(guarantee: &str, plan: &Plan, report: &Report) -> String 
     }
     for entry in &report.pods {
         let reason = match &entry.outcome {
-            Outcome::Placed { .. } => continue,
-            Outcome::Unplaced { .. } => {
+            PodsOutcome::Placed { .. } => continue,
+            PodsOutcome::Unplaced { .. } => {
                 entry.outcome.unplaced_reason().unwrap_or_default().replace("; ", "\n  ")
             }
-            Outcome::Ignored { reason } => format!("left out, {reason}"),
-            Outcome::Unreadable { problem } => format!("not read whole, {problem}"),
-            Outcome::Volume { problem } => problem.clone(),
+            PodsOutcome::Ignored { reason } => format!("left out, {reason}"),
+            PodsOutcome::Unreadable { problem } => format!("not read whole, {problem}"),
+            PodsOutcome::Volume { problem } => problem.clone(),
         };
         let _ = writeln!(out, "no place for {}:\n  {reason}", names(entry.pods.iter()));
     }

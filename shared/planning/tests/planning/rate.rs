@@ -1,6 +1,6 @@
 //! How many nodes of a plan may be launched now, and what plan and report say of the others.
 
-use outrigger_model::{Hold, Outcome, Plan, PoolHealth, PutOff, PutOffReason, Report, Snapshot, labels};
+use outrigger_model::{Hold, Plan, PodsOutcome, PoolHealth, PutOff, PutOffReason, Report, Snapshot, labels};
 use serde_json::json;
 
 use crate::fixtures::{applied, planned, pool, spec, with_plan, with_pods};
@@ -12,7 +12,7 @@ fn snapshot() -> Snapshot {
 
 fn reasons(report: &Report) -> Vec<(&str, usize)> {
     let ignored = report.pods.iter().filter_map(|entry| match &entry.outcome {
-        Outcome::Ignored { reason } => Some((reason.as_str(), entry.pods.len())),
+        PodsOutcome::Ignored { reason } => Some((reason.as_str(), entry.pods.len())),
         _ => None,
     });
     ignored.collect()

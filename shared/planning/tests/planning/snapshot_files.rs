@@ -42,7 +42,7 @@ fn after_failures() -> Snapshot {
 /// The same world once all spot fleets of its first plan have launched nothing, twice.
 fn without_spot(snapshot: &Snapshot) -> Snapshot {
     let (plan, _) = planned(snapshot);
-    let refused = plan.nodes.iter().map(|node| SpotRefusal::of(node, snapshot.taken_at));
+    let refused = plan.nodes.iter().map(|node| SpotRefusal::from_planned(node, snapshot.taken_at));
     let once: Vec<_> = refused.collect();
     Snapshot { spot_refusals: [once.clone(), once].concat(), ..snapshot.clone() }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use outrigger_model::{Outcome, Pod, PodRef, PodSpec, PodState, PodsReport, Snapshot, labels};
+use outrigger_model::{Pod, PodRef, PodSpec, PodState, PodsOutcome, PodsReport, Snapshot, labels};
 
 use crate::launch_outcomes::LeftAlone;
 use crate::pods::virtual_pods::{BUFFER, virtual_pod};
@@ -66,11 +66,11 @@ pub fn queue<'a>(
             None
         };
         let outcome = if let Some(problem) = &pod.degraded {
-            Outcome::Unreadable { problem: problem.complaint() }
+            PodsOutcome::Unreadable { problem: problem.complaint() }
         } else if let Some(reason) = ignored {
-            Outcome::Ignored { reason }
+            PodsOutcome::Ignored { reason }
         } else if let Some(problem) = volumes.problem(pod) {
-            Outcome::Volume { problem }
+            PodsOutcome::Volume { problem }
         } else {
             pods.push(pod);
             continue;
@@ -86,9 +86,9 @@ pub fn queue<'a>(
 }
 
 /// Why pods are left out, for those that are so for the same reason.
-fn why(outcome: &Outcome) -> String {
+fn why(outcome: &PodsOutcome) -> String {
     match outcome {
-        Outcome::Ignored { reason } => reason.clone(),
+        PodsOutcome::Ignored { reason } => reason.clone(),
         other => other.unplaced_reason().unwrap_or_default(),
     }
 }

@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use outrigger_engine::ports::NodeChange;
 use outrigger_model::node_pool::ConsolidationPolicy;
 use outrigger_model::{
-    ClaimState, Command, NillableDuration, Node, NodeClaim, NominatedPod, Outcome, Pod, PodRef, PodState,
+    ClaimState, Command, NillableDuration, Node, NodeClaim, NominatedPod, Pod, PodRef, PodState, PodsOutcome,
     PodsReport, Proposal, Report, Taint, TerminationReason, labels,
 };
 
@@ -266,7 +266,7 @@ pub(crate) fn too_dear(state: &State, report: &Report, moment: Moment) -> Vec<St
     if state.faults.open(moment.elapsed).next().is_some() || may_know_another_claim(state, moment) {
         return Vec::new();
     }
-    let is_dear = |entry: &&PodsReport| matches!(&entry.outcome, Outcome::Ignored { reason } if reason.ends_with("more than its command saves"));
+    let is_dear = |entry: &&PodsReport| matches!(&entry.outcome, PodsOutcome::Ignored { reason } if reason.ends_with("more than its command saves"));
     let stay: BTreeSet<&PodRef> = report.pods.iter().filter(is_dear).flat_map(|entry| &entry.pods).collect();
     let pods = state.cluster.pods().values().filter(|pod| stay.contains(&pod.id));
     let nodes: BTreeSet<&str> = pods.filter_map(|pod| pod.node_name.as_deref()).collect();

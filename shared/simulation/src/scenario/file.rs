@@ -245,7 +245,7 @@ impl Reader {
                 Ok(pod) => read.push(pod),
                 Err(problem) => {
                     let field = format!("spec.staticPods[{index}].template.{}", problem.field);
-                    self.refuse(field, problem.found, problem.allowed);
+                    self.refuse(field, problem.actual, problem.allowed);
                 }
             }
         }

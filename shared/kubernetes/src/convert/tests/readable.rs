@@ -84,7 +84,7 @@ fn an_amount_that_cannot_be_read_is_all_that_there_is() {
     let pod = with_spec(&json!({ "containers": [container] })).unwrap();
     assert_eq!(pod.spec.requests.to_string(), "cpu 1, memory 9223372036854775807, pods 1");
     assert_eq!(pod.spec.host_ports.len(), 1);
-    assert_eq!(pod.degraded.unwrap().found, "\"plenty\"");
+    assert_eq!(pod.degraded.unwrap().actual, "\"plenty\"");
 }
 
 #[test]

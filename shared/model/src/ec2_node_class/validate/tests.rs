@@ -231,9 +231,10 @@ fn unsupported_rules() -> Vec<(&'static str, Vec<Change>)> {
             "kubelet",
             vec![(
                 "kubelet",
-                json!({"evictionSoft": {"memory.available": "5%"}, "evictionSoftGracePeriod": {"memory.available": "1m"},
-                    "evictionMaxPodGracePeriod": 60, "imageGCHighThresholdPercent": 80, "imageGCLowThresholdPercent": 70,
-                    "cpuCFSQuota": false, "clusterDNS": ["10.0.0.10"]}),
+                json!({"evictionSoft": {"memory.available": "5%"},
+                    "evictionSoftGracePeriod": {"memory.available": "1m"}, "evictionMaxPodGracePeriod": 60,
+                    "imageGCHighThresholdPercent": 80, "imageGCLowThresholdPercent": 70, "cpuCFSQuota": false,
+                    "clusterDNS": ["10.0.0.10"]}),
             )],
         ),
         ("unknown kubelet field", vec![("kubelet", json!({"registerWithTaints": []}))]),

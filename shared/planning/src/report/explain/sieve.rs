@@ -40,8 +40,8 @@ impl<'a> Sieve<'a> {
 
     /// Notes what is left, unless nothing was left before.
     fn note(&mut self, filter: String) {
-        if self.steps.last().is_none_or(|last| last.left > 0) {
-            self.steps.push(FilterStep { filter, left: self.purchases.types() });
+        if self.steps.last().is_none_or(|last| last.remaining > 0) {
+            self.steps.push(FilterStep { filter, remaining: self.purchases.types() });
         }
     }
 

@@ -183,7 +183,7 @@ fn planned_node(
         .requirements()
         .with(labels::ZONE, Requirement::any_of(zones.iter().copied()))
         .with(labels::CAPACITY_TYPE, Requirement::exactly(capacity_type.as_str()));
-    let mut spec = NodeClaimSpec::of(pool, requirements);
+    let mut spec = NodeClaimSpec::from_pool(pool, requirements);
     spec.labels.insert(labels::NODE_POOL.into(), pool.name.clone());
     PlannedNode {
         claim: claim.into(),

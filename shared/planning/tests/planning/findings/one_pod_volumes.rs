@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use outrigger_model::{Node, Outcome, PodState, Report, Snapshot, Taint, labels};
+use outrigger_model::{Node, PodState, PodsOutcome, Report, Snapshot, Taint, labels};
 use serde_json::json;
 
 use super::placed;
@@ -36,7 +36,7 @@ fn beside(state: PodState, change: impl Fn(&mut Node)) -> Snapshot {
 fn left_out(report: &Report) -> BTreeMap<&str, &str> {
     let reasons = report.pods.iter().flat_map(|entry| {
         let reason = match &entry.outcome {
-            Outcome::Volume { problem } => Some(problem.as_str()),
+            PodsOutcome::Volume { problem } => Some(problem.as_str()),
             _ => None,
         };
         entry.pods.iter().filter_map(move |pod| Some((pod.name.as_str(), reason?)))

@@ -1,6 +1,6 @@
 //! A reason is the reason: what is said of a pod without a place is what keeps it from one.
 
-use outrigger_model::{Image, Outcome, PodSpec, Refusal, Report, Snapshot, VolumeClaim, labels};
+use outrigger_model::{Image, PodSpec, PodsOutcome, Refusal, Report, Snapshot, VolumeClaim, labels};
 use serde_json::{Value, json};
 
 use super::{near, refusals};
@@ -131,11 +131,11 @@ fn an_architecture_without_an_image_is_said_with_the_annotation_that_names_one()
 /// How many types each step left, of every refusal that speaks of types.
 fn counts(report: &Report) -> Vec<Vec<usize>> {
     let unplaced = report.pods.iter().filter_map(|entry| match &entry.outcome {
-        Outcome::Unplaced { pools } => Some(pools),
+        PodsOutcome::Unplaced { pools } => Some(pools),
         _ => None,
     });
     let steps = unplaced.flatten().filter_map(|refusal| match &refusal.reason {
-        Refusal::NoInstanceType(steps) => Some(steps.iter().map(|step| step.left).collect()),
+        Refusal::NoInstanceType(steps) => Some(steps.iter().map(|step| step.remaining).collect()),
         _ => None,
     });
     steps.collect()
