@@ -195,7 +195,7 @@ impl Tick<'_> {
     async fn run(&mut self, guard: &LeaseGuard) -> Result<(), TickError> {
         let mut ledger = self.ports.ledger.load().await?;
         self.heed_pause(&mut ledger);
-        self.leaving = LeavingClaims::of(&ledger.claims, &ledger.commands, self.ports.now());
+        self.leaving = LeavingClaims::ending_or_replaced(&ledger.claims, &ledger.commands, self.ports.now());
         let recovered =
             recover(self.ports, guard.lease(), &ledger, &self.settings.cluster, self.deadline).await?;
         self.learn(&recovered, &BTreeSet::new(), Some(&ledger.health)).await;

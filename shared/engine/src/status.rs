@@ -62,7 +62,7 @@ pub(crate) async fn show(
 /// Whether nobody else writes the object's status. Where it is not known whether a Karpenter lives,
 /// its word stands.
 fn is_ours(object: &ConfiguredObject, lease: &KarpenterLease, now: jiff::Timestamp) -> bool {
-    match Owner::of(object.node_class.as_ref(), object.is_managed, lease, now) {
+    match Owner::of_class(object.node_class.as_ref(), object.is_managed, lease, now) {
         Owner::Ours => true,
         Owner::Karpenter(_) => false,
         Owner::Unknown(_) => !object.is_others,

@@ -123,7 +123,7 @@ impl<'a> Problem<'a> {
             classes::classes(snapshot, pods.iter().copied(), volumes, &daemons, has_soft_taints, options);
         let dimensions = classes::dimensions(&classes);
         classes::order(&mut classes, &dimensions);
-        let static_pods = StaticPods::of(snapshot);
+        let static_pods = StaticPods::new(snapshot);
         let pools = Pools::of(snapshot, options, left_alone, &dimensions, &daemons, &static_pods);
         let templates = &pools.templates;
         let mut existing = Builder {
@@ -307,7 +307,7 @@ fn reservations(snapshot: &Snapshot, templates: &TiSlice<TemplateId, Template<'_
     let held = reservations::held(snapshot);
     let mut left = BTreeMap::new();
     for reservation in templates.iter().flat_map(|template| template.reservations()) {
-        let room = reservations::left(reservation, &held);
+        let room = reservations::available(reservation, &held);
         let count = left.entry(reservation.id.clone()).or_insert(room);
         *count = room.min(*count);
     }

@@ -20,7 +20,7 @@ use outrigger_policy::disruption::patience::Wasted;
 use outrigger_policy::disruption::ranking::rank;
 use outrigger_policy::disruption::{
     Balance, Budgets, Candidate, Candidates, Consolidation, ConsolidationCommand, DisruptionSettings,
-    DriftReason, Kept, KeptName, KeptNode, NodeCost, Patience, balances, candidates, price, static_pools,
+    DriftReason, KeptName, KeptNode, NodeCost, Patience, WhyKept, balances, candidates, price, static_pools,
 };
 use outrigger_policy::launch_outcomes::LeftAlone;
 use outrigger_policy::pods::queue;
@@ -43,8 +43,8 @@ pub fn consolidate(
     settings: &DisruptionSettings,
 ) -> Consolidation {
     let found = candidates(snapshot, settings, options);
-    let budgets = Budgets::of(snapshot);
-    let attrition = Attrition::of(snapshot, &found);
+    let budgets = Budgets::new(snapshot);
+    let attrition = Attrition::new(snapshot, &found);
     let may_last_until = |it: &Candidate<'_>| attrition.may_last_until(it, &settings.for_pool(it.pool));
     let mut chosen = Chosen::of(snapshot, &found, &budgets, &may_last_until);
     let mut world = Supposed::leaving(snapshot);
@@ -53,9 +53,9 @@ pub fn consolidate(
     let all: Vec<&Candidate<'_>> = chosen.all().collect();
     successors.put_on_their_way(&mut world);
     world.moving(&pods_of(&all));
-    let volumes = Volumes::of(&world);
+    let volumes = Volumes::new(&world);
     let buffers = queue::buffer_pods(&world);
-    let left_alone = LeftAlone::of(&world);
+    let left_alone = LeftAlone::new(&world);
     let pods = queue::queue(&world, &buffers, &volumes, &left_alone).pods;
     let cost = |candidate: &&Candidate<'_>| candidate.cost().map_or(0, Price::nanos);
     let saves: Endable<'_> = all.iter().map(|it| (it.node.name.as_str(), cost(it))).collect();
@@ -69,7 +69,7 @@ pub fn consolidate(
     let pools = pools(&chosen, &ids, &budgets, &settings_of);
     let mut consolidated = search(&problem, &pools, &proposed(snapshot, &all, &ids));
     let before = node_cost(snapshot, options);
-    let mut judged = Judged { snapshot, settings_of: &settings_of, wasted: Wasted::of(snapshot) };
+    let mut judged = Judged { snapshot, settings_of: &settings_of, wasted: Wasted::new(snapshot) };
     let commands = told(commands(&consolidated), &chosen, successors, &budgets, &mut judged);
     let after = cost_after(before, &commands, &all);
     let mut kept = chosen.kept;
@@ -78,7 +78,7 @@ pub fn consolidate(
     note_causes(&mut kept, &found, &may_last_until);
     let going = commands.iter().flat_map(|command| &command.delete).map(String::as_str).collect();
     let ranking = rank(snapshot, &found, &going, settings, options);
-    let (waste, drifted) = (judged.wasted.told(), attrition.told());
+    let (waste, drifted) = (judged.wasted.into_remembered(), attrition.into_remembered());
     Consolidation { before, after, commands, kept, ranking, waste, drifted }
 }
 
@@ -107,7 +107,7 @@ impl<'c, 'a> Chosen<'c, 'a> {
         budgets: &Budgets<'_>,
         may_last_until: &dyn Fn(&Candidate<'_>) -> Option<Timestamp>,
     ) -> Self {
-        let volumes = Volumes::of(snapshot);
+        let volumes = Volumes::new(snapshot);
         let kept = |kept: &KeptNode<'_>| KeptName::new(&kept.node.name, kept.reason.clone());
         let kept = found.kept.iter().map(kept).collect();
         let surplus = static_pools::ended(found, |candidate| tied(candidate, &volumes).is_none());
@@ -120,7 +120,7 @@ impl<'c, 'a> Chosen<'c, 'a> {
             let closed = budgets.closed(&candidate.pool.name, reason);
             let is_enough = candidate.pool.spec.replicas.is_some() && !is_surplus;
             let not_consolidated = || candidate.not_consolidated.clone();
-            let stays = || not_consolidated().or_else(|| is_enough.then_some(Kept::StaticPool));
+            let stays = || not_consolidated().or_else(|| is_enough.then_some(WhyKept::StaticPool));
             let consolidated = || stays().filter(|_| !is_replaced);
             match tied(candidate, &volumes).or_else(consolidated).or(closed) {
                 Some(reason) => chosen.kept.push(KeptName::new(&candidate.node.name, reason)),
@@ -149,20 +149,20 @@ impl<'c, 'a> Chosen<'c, 'a> {
                 *left = left.saturating_sub(1);
                 self.replaced.push(candidate);
             } else {
-                self.kept.push(KeptName::new(&candidate.node.name, Kept::NoSuccessor));
+                self.kept.push(KeptName::new(&candidate.node.name, WhyKept::NoSuccessor));
             }
         }
     }
 }
 
 /// Why no place can be planned for the pods of a candidate.
-fn tied(candidate: &Candidate<'_>, volumes: &Volumes<'_>) -> Option<Kept> {
+fn tied(candidate: &Candidate<'_>, volumes: &Volumes<'_>) -> Option<WhyKept> {
     if !candidate.node.ready {
-        return Some(Kept::NotReady);
+        return Some(WhyKept::NotReady);
     }
     candidate.pods.iter().find_map(|pod| {
         let why = tied_by(pod, volumes)?;
-        Some(Kept::NoPlaceFor { pod: pod.id.clone(), why })
+        Some(WhyKept::NoPlaceFor { pod: pod.id.clone(), why })
     })
 }
 
@@ -198,7 +198,7 @@ fn pools(
 ) -> Vec<PoolNodes> {
     let at_once = |pool: &str, reason| {
         let allowance = budgets.allowance(pool, reason);
-        AtOnce { now: allowance.left, later: allowance.at_once.min(Command::MAX_CLAIMS) }
+        AtOnce { now: allowance.remaining, later: allowance.at_once.min(Command::MAX_CLAIMS) }
     };
     let empty = |pool: &NodePool| PoolNodes {
         replaced: Vec::new(),
@@ -308,7 +308,7 @@ fn told(
         let is_for_money = reason == DisruptionReason::Underutilized && !is_surplus;
         let patience = is_for_money.then(|| judged.patience(&ended, written.saving)).flatten();
         let begun = begun.entry(pool).or_default();
-        let is_allowed = *begun + written.delete.len() <= budgets.allowance(pool, reason).left;
+        let is_allowed = *begun + written.delete.len() <= budgets.allowance(pool, reason).remaining;
         *begun += if patience.is_none() { written.delete.len() } else { 0 };
         let lost = ended.iter().flat_map(|candidate| &candidate.lost_pods);
         let lost: Vec<PodRef> = lost.map(|pod| pod.id.clone()).collect();

@@ -155,8 +155,8 @@ impl Move {
 /// Plans for some pods, and for those that are meant for nodes already, whose room they would take
 /// otherwise.
 fn place(world: &Supposed<'_>, pods: &BTreeSet<&str>, options: &Options<'_>) -> (Plan, Report) {
-    let left_alone = LeftAlone::of(world);
-    let volumes = Volumes::of(world);
+    let left_alone = LeftAlone::new(world);
+    let volumes = Volumes::new(world);
     let in_claims = world.claims.iter().flat_map(|claim| &claim.status.nominated);
     let meant: BTreeSet<&str> = in_claims.map(|pod| pod.uid.as_str()).collect();
     let mut queue = queue::queue(world, &[], &volumes, &left_alone).pods;

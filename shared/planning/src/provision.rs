@@ -31,8 +31,8 @@ pub fn provision(snapshot: &Snapshot, options: &Options<'_>) -> (Plan, Report) {
 
 /// Plans for all pods that need a place.
 fn place_all(world: &Supposed<'_>, options: &Options<'_>) -> (Plan, Report) {
-    let left_alone = LeftAlone::of(world);
-    let volumes = Volumes::of(world);
+    let left_alone = LeftAlone::new(world);
+    let volumes = Volumes::new(world);
     let buffers = queue::buffer_pods(world);
     let queue = queue::queue(world, &buffers, &volumes, &left_alone);
     let fill = fill_pods(world, options);

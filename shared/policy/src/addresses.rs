@@ -97,7 +97,7 @@ mod tests {
     }
 
     /// What is left of two subnets in zone us-east-1a and one in zone b.
-    fn left(closed: &[&str], intents: &[Intent], launched: usize, second: i64) -> String {
+    fn usable(closed: &[&str], intents: &[Intent], launched: usize, second: i64) -> String {
         let mut class = NodeClass::for_planning(NodeClassRef::instance_group("nodes"));
         class.subnets =
             vec![subnet("a1", "us-east-1a", 10), subnet("a2", "us-east-1a", 9), subnet("b1", "b", 3)];
@@ -107,8 +107,8 @@ mod tests {
         snapshot.intents = intents.to_vec();
         let hold = Hold { until: at(600), failures: 1, reason: "full".into() };
         snapshot.health.subnets.extend(closed.iter().map(|id| ((*id).to_owned(), hold.clone())));
-        let left = usable_subnets(&snapshot, &class);
-        let shown = left.iter().map(|subnet| format!("{} {}", subnet.id, subnet.free_addresses));
+        let subnets = usable_subnets(&snapshot, &class);
+        let shown = subnets.iter().map(|subnet| format!("{} {}", subnet.id, subnet.free_addresses));
         shown.collect::<Vec<_>>().join(", ")
     }
 
@@ -123,13 +123,13 @@ mod tests {
 
     #[test]
     fn what_is_on_its_way_is_taken() {
-        assert_eq!(left(&[], &[], 0, 0), "a1 10, a2 9, b1 3");
-        assert_eq!(left(&["a1"], &[], 0, 0), "a2 9, b1 3");
-        assert_eq!(left(&[], &[intent(&["a1", "b1"], 2)], 0, 0), "a1 8, a2 9, b1 1");
-        assert_eq!(left(&[], &[intent(&["a1", "b1"], 3)], 0, 0), "a1 7, a2 9", "zone b is full");
-        assert_eq!(left(&[], &[], 3, 119), "a1 8, a2 8, b1 3", "the roomiest first");
-        assert_eq!(left(&[], &[], 3, 120), "a1 10, a2 9, b1 3", "counted by now");
-        assert_eq!(left(&["a1", "a2", "b1"], &[], 0, 0), "");
+        assert_eq!(usable(&[], &[], 0, 0), "a1 10, a2 9, b1 3");
+        assert_eq!(usable(&["a1"], &[], 0, 0), "a2 9, b1 3");
+        assert_eq!(usable(&[], &[intent(&["a1", "b1"], 2)], 0, 0), "a1 8, a2 9, b1 1");
+        assert_eq!(usable(&[], &[intent(&["a1", "b1"], 3)], 0, 0), "a1 7, a2 9", "zone b is full");
+        assert_eq!(usable(&[], &[], 3, 119), "a1 8, a2 8, b1 3", "the roomiest first");
+        assert_eq!(usable(&[], &[], 3, 120), "a1 10, a2 9, b1 3", "counted by now");
+        assert_eq!(usable(&["a1", "a2", "b1"], &[], 0, 0), "");
     }
 
     #[test]

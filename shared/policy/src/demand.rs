@@ -51,8 +51,8 @@ pub fn sampled(
 ) -> BTreeMap<String, Vec<DemandSample>> {
     let age = |sample: &DemandSample| age(sample, snapshot.taken_at);
     let of_pool = |(pool, demand): (&str, PoolDemand)| {
-        let known = before.get(pool).map(Vec::as_slice).unwrap_or_default();
-        let mut samples: Vec<DemandSample> = known
+        let remembered = before.get(pool).map(Vec::as_slice).unwrap_or_default();
+        let mut samples: Vec<DemandSample> = remembered
             .iter()
             .filter(|sample| age(sample).is_some_and(|age| age <= DemandSample::KEPT))
             .copied()
@@ -102,14 +102,14 @@ pub fn expected_peak(snapshot: &Snapshot, pool: &str) -> Option<Peak> {
     let week = snapshot.demand_history.get(pool)?;
     let now = Quarter::at(snapshot.taken_at);
     let since = |quarters: i64| -> Option<Vec<(Quarter, u64)>> {
-        let known = |ahead: i64| Some((now.later(ahead), week.get(now.later(ahead - quarters))?));
-        (0..=AHEAD).map(known).collect()
+        let recorded = |ahead: i64| Some((now.later(ahead), week.get(now.later(ahead - quarters))?));
+        (0..=AHEAD).map(recorded).collect()
     };
-    let told = since(Quarter::A_WEEK).or_else(|| since(Quarter::A_DAY))?;
-    let before = told.first()?.1;
-    let cpu_millis = told.iter().map(|(_, cpu)| *cpu).max()?;
+    let history = since(Quarter::A_WEEK).or_else(|| since(Quarter::A_DAY))?;
+    let before = history.first()?.1;
+    let cpu_millis = history.iter().map(|(_, cpu)| *cpu).max()?;
     let has_come = |cpu: u64| (cpu.saturating_sub(before)) * 10 >= (cpu_millis - before) * MOST_OF_TEN;
-    let by = told.iter().find(|(_, cpu)| has_come(*cpu))?.0;
+    let by = history.iter().find(|(_, cpu)| has_come(*cpu))?.0;
     Some(Peak { cpu_millis, before, by })
 }
 
@@ -138,7 +138,7 @@ pub fn ended_quarters(
         let (pool, samples): (&String, &Vec<DemandSample>) = (pool, samples);
         let quarter = Quarter::at(samples.last()?.at);
         let ended = samples.iter().filter(|sample| Quarter::at(sample.at) == quarter);
-        let (count, sum) = ended.fold((0, 0), |(count, sum), it| (count + 1, sum + it.cpu_millis));
+        let (count, sum) = ended.fold((0, 0), |(count, sum), sample| (count + 1, sum + sample.cpu_millis));
         (quarter < Quarter::at(now)).then_some((pool.as_str(), quarter, sum / count))
     };
     samples.iter().filter_map(of_pool).collect()
@@ -161,12 +161,12 @@ mod tests {
     use super::*;
     use crate::disruption::fixtures::{World, minutes_ago, pod};
 
-    fn samples(told: &[(i64, u64)]) -> BTreeMap<String, Vec<DemandSample>> {
+    fn samples(readings: &[(i64, u64)]) -> BTreeMap<String, Vec<DemandSample>> {
         let sample = |(minutes, cpu_millis): &(i64, u64)| DemandSample {
             at: minutes_ago(*minutes),
             cpu_millis: *cpu_millis,
         };
-        BTreeMap::from([("web".to_owned(), told.iter().map(sample).collect())])
+        BTreeMap::from([("web".to_owned(), readings.iter().map(sample).collect())])
     }
 
     fn cpus(millis: i64) -> Resources {
@@ -187,19 +187,21 @@ mod tests {
             (&[(66, 1_000)], 0),
             (&[(-40, 1_000)], 0),
         ];
-        for (told, expected) in table {
+        for (readings, expected) in table {
             let mut world = World::new();
-            world.snapshot.demand = samples(told);
-            assert_eq!(growth(&world.snapshot, "web", &cpus(10_000)), expected, "{told:?}");
+            world.snapshot.demand = samples(readings);
+            assert_eq!(growth(&world.snapshot, "web", &cpus(10_000)), expected, "{readings:?}");
         }
         assert_eq!(growth(&World::new().snapshot, "other", &cpus(1)), 0);
     }
 
     /// A week in which nobody looked but in the quarter-hours of these hours, counted from now.
-    fn week(told: &[(i64, u64)]) -> WeekOfDemand {
+    fn week(recorded: &[(i64, u64)]) -> WeekOfDemand {
         let mut week = WeekOfDemand::default();
-        for (hours, cpu_millis) in told {
-            (0..4).for_each(|it| week.set(Quarter::at(minutes_ago(0)).later(hours * 4 + it), *cpu_millis));
+        for (hours, cpu_millis) in recorded {
+            for quarter in 0..4 {
+                week.set(Quarter::at(minutes_ago(0)).later(hours * 4 + quarter), *cpu_millis);
+            }
         }
         week
     }
@@ -218,10 +220,10 @@ mod tests {
             ([day(yesterday), flat(last_week)].concat(), Some(0)),
             ([flat(yesterday), day(last_week)].concat(), Some(5_000)),
         ];
-        for (told, expected) in table {
+        for (recorded, expected) in table {
             let mut world = World::new();
-            world.snapshot.demand_history = BTreeMap::from([("web".to_owned(), week(&told))]);
-            assert_eq!(expected_growth(&world.snapshot, "web", &cpus(10_000)), expected, "{told:?}");
+            world.snapshot.demand_history = BTreeMap::from([("web".to_owned(), week(&recorded))]);
+            assert_eq!(expected_growth(&world.snapshot, "web", &cpus(10_000)), expected, "{recorded:?}");
         }
         let mut world = World::new();
         world.snapshot.demand_history = BTreeMap::from([("web".to_owned(), week(&day(yesterday)))]);
@@ -251,17 +253,17 @@ mod tests {
         let mut world = World::new();
         world.snapshot.pods.extend([pod("a"), pod("b")]);
         let each = cpu_millis(&world.snapshot.pods[0].spec.requests);
-        let told = |before: &[(i64, u64)]| {
+        let sampled_after = |before: &[(i64, u64)]| {
             let samples = sampled(&world.snapshot, &samples(before));
             let ages = samples["web"]
                 .iter()
-                .map(|it| (-(it.at.duration_since(minutes_ago(0)).as_mins()), it.cpu_millis));
+                .map(|sample| (-(sample.at.duration_since(minutes_ago(0)).as_mins()), sample.cpu_millis));
             ages.collect::<Vec<_>>()
         };
-        assert_eq!(told(&[]), [(0, 2 * each)]);
-        assert_eq!(told(&[(66, 1), (65, 2), (4, 3)]), [(65, 2), (4, 3)]);
-        assert_eq!(told(&[(5, 3)]), [(5, 3), (0, 2 * each)]);
-        assert_eq!(told(&[(-1, 3)]), [(0, 2 * each)], "the clock went back");
+        assert_eq!(sampled_after(&[]), [(0, 2 * each)]);
+        assert_eq!(sampled_after(&[(66, 1), (65, 2), (4, 3)]), [(65, 2), (4, 3)]);
+        assert_eq!(sampled_after(&[(5, 3)]), [(5, 3), (0, 2 * each)]);
+        assert_eq!(sampled_after(&[(-1, 3)]), [(0, 2 * each)], "the clock went back");
         let mut world = World::new();
         world.pool().spec.replicas = Some(1);
         assert!(sampled(&world.snapshot, &BTreeMap::new()).is_empty(), "a static pool does not grow");

@@ -1,9 +1,9 @@
 //! Which nodes may be disrupted by choice, for which reason and how many at once, and why each
 //! other node is kept: pure rules, after Karpenter's.
 //!
-//! `settings` are the numbers that may be chosen, `own_nodes` the nodes that are ours with their
-//! claims. `budgets` says how many nodes of a pool may go now, and `candidates` which nodes may,
-//! with what each costs (`price`) and how it has drifted (`drift`), or why it is `kept`.
+//! `settings` are the numbers that may be chosen, `managed_nodes` the nodes that are ours with
+//! their claims. `budgets` says how many nodes of a pool may go now, and `candidates` which nodes
+//! may, with what each costs (`price`) and how it has drifted (`drift`), or why it is `kept`.
 //! `attrition` says how long a drifted node may empty by itself, `patience` when a command that
 //! saves money begins, and `ranking` in which order a pool's nodes should empty by themselves. Some
 //! pools ask for more: `expiry` is for those that replace expiring nodes first, `balance` for those
@@ -35,7 +35,7 @@ pub use candidates::{Candidate, Candidates, KeptNode, candidates};
 pub use consolidation::{Consolidation, ConsolidationCommand, KeptName, NodeCost};
 pub use drift::DriftReason;
 pub use expiry::GracefulExpiry;
-pub use kept::{Kept, Until};
+pub use kept::{Until, WhyKept};
 pub use patience::Patience;
 pub use ranking::RankedNode;
 pub use settings::DisruptionSettings;

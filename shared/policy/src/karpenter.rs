@@ -21,7 +21,7 @@ pub enum Owner {
 
 impl Owner {
     /// Whose a pool of this class is; of a class that cannot be read, too.
-    pub fn of(
+    pub fn of_class(
         class: Option<&NodeClassRef>,
         is_managed: bool,
         lease: &KarpenterLease,
@@ -45,6 +45,6 @@ impl Owner {
     /// Whose a pool of a snapshot is.
     pub fn of_pool(pool: &NodePool, snapshot: &Snapshot) -> Self {
         let (lease, now) = (&snapshot.karpenter_lease, snapshot.taken_at);
-        Self::of(Some(pool.node_class()), pool.is_managed(), lease, now)
+        Self::of_class(Some(pool.node_class()), pool.is_managed(), lease, now)
     }
 }

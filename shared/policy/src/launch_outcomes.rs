@@ -139,7 +139,7 @@ fn is_young(snapshot: &Snapshot, claim: &NodeClaim) -> bool {
 fn strange_taint<'n>(claim: &NodeClaim, node: &'n Node) -> Option<&'n Taint> {
     let is_of_pool = |taint: &Taint| {
         let of_pool = claim.spec.taints.iter().chain(&claim.spec.startup_taints);
-        of_pool.clone().any(|known| known.matches(taint))
+        of_pool.clone().any(|expected| expected.matches(taint))
     };
     let accounted = |taint: &&Taint| {
         is_of_pool(taint)
@@ -162,7 +162,7 @@ mod tests {
     /// What is found of one claim, made for the pod `a`, whose node has this taint and runs these
     /// pods, while the plan buys a node for a pod: whether it serves, and whether it is in vain for
     /// `a`.
-    fn found(
+    fn serves_and_in_vain(
         state: ClaimState,
         minutes: i64,
         taint: Option<&str>,
@@ -183,16 +183,16 @@ mod tests {
         plan.nodes.extend(planned_for.map(|uid| planned(&claim.spec.node_pool, uid)));
         snapshot.health.pools.insert(claim.spec.node_pool.clone(), outrigger_model::PoolHealth::default());
         snapshot.claims.push(claim);
-        let found = launch_outcomes(&snapshot, &plan);
+        let outcomes = launch_outcomes(&snapshot, &plan);
         let put_off = |node: PlannedNode| {
             let (node_pool, pods) = (node.spec.node_pool, node.pods);
             PutOff { node_pool, pods, reason: PutOffReason::OverTheCap }
         };
         let later = plan.nodes.into_iter().map(put_off).collect();
         let later = Plan { put_off: later, ..Plan::nothing(plan.taken_at, 0) };
-        assert_eq!(launch_outcomes(&snapshot, &later), found, "a node that is put off is wanted no less");
-        let in_vain = found.in_vain.get("a").is_some_and(|claims| claims.contains("web-1"));
-        (found.claims.first().map(|outcome| outcome.failure.is_none()), in_vain)
+        assert_eq!(launch_outcomes(&snapshot, &later), outcomes, "a node that is put off is wanted no less");
+        let in_vain = outcomes.in_vain.get("a").is_some_and(|claims| claims.contains("web-1"));
+        (outcomes.claims.first().map(|claim| claim.failure.is_none()), in_vain)
     }
 
     #[test]
@@ -222,7 +222,11 @@ mod tests {
         ];
         for (state, minutes, taint, runs, planned_for, serves, in_vain) in table {
             let case = format!("{state:?} {minutes} {taint:?} {runs:?} {planned_for:?}");
-            assert_eq!(found(state, minutes, taint, runs, planned_for), (serves, in_vain), "{case}");
+            assert_eq!(
+                serves_and_in_vain(state, minutes, taint, runs, planned_for),
+                (serves, in_vain),
+                "{case}"
+            );
         }
     }
 }

@@ -17,7 +17,7 @@ pub fn held(snapshot: &Snapshot) -> BTreeMap<&str, u32> {
 
 /// How many more instances a reservation has room for, given what is held of each: no more than EC2
 /// said, which others may draw on too, and no more than we leave of it ourselves.
-pub fn left(reservation: &Reservation, held: &BTreeMap<&str, u32>) -> u32 {
+pub fn available(reservation: &Reservation, held: &BTreeMap<&str, u32>) -> u32 {
     let ours = held.get(reservation.id.as_str()).copied().unwrap_or(0);
     let beside = reservation.total.map_or(u32::MAX, |total| total.saturating_sub(ours));
     reservation.count.min(beside)

@@ -44,7 +44,7 @@ impl<'a> ClusterState<'a> {
             pools: snapshot.node_pools.iter().map(|pool| (pool.name.as_str(), pool)).collect(),
             on_node: snapshot.pods_by_node(),
             daemons: daemons::daemons(snapshot),
-            static_pods: StaticPods::of(snapshot),
+            static_pods: StaticPods::new(snapshot),
             claims_by_node: claims
                 .into_iter()
                 .flat_map(|claim| names(claim).into_iter().flatten().map(move |name| (name, claim)))

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use outrigger_model::labels::RESERVATION_ID;
 use outrigger_model::resources::NODES;
 use outrigger_model::{NodeClaim, NodePool, Plan, PlannedNode, PodRef, Quantity, Requirement};
-use outrigger_policy::reservations::{held, left};
+use outrigger_policy::reservations::{available, held};
 
 use super::Violation;
 use super::cluster_state::ClusterState;
@@ -106,7 +106,7 @@ fn check_reservations(cluster: &ClusterState<'_>, plan: &Plan, out: &mut Vec<Vio
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
     let types = cluster.snapshot.classes.iter().flat_map(|offer| offer.instance_types.iter());
     for reservation in types.flat_map(|t| &t.offerings).filter_map(|offering| offering.reservation.as_ref()) {
-        let room = left(reservation, &held);
+        let room = available(reservation, &held);
         let count = counts.entry(&reservation.id).or_insert(room);
         *count = room.min(*count);
     }

@@ -18,7 +18,7 @@ use outrigger_model::{
 use outrigger_policy::disruption::ConsolidationCommand;
 use outrigger_policy::leaving::eviction::{EvictionBlocker, EvictionRules};
 use outrigger_policy::leaving::replacement::{
-    self, DisruptionBlocker, PATIENCE, Step, command_blocker, placed, step, unplaced,
+    self, CommandStep, DisruptionBlocker, REPLACEMENT_TIMEOUT, command_blocker, placed, step, unplaced,
 };
 
 use super::tick::{Tick, cause_of};
@@ -163,7 +163,7 @@ impl Tick<'_> {
     async fn advance_command(
         &mut self,
         command: &Command,
-        step: Step,
+        step: CommandStep,
         placed: &BTreeSet<String>,
         held: Vec<&mut NodeClaim>,
         nodes: &Nodes<'_>,
@@ -172,27 +172,32 @@ impl Tick<'_> {
         if held.is_empty() {
             return self.remove(command, lease).await;
         }
-        if let Step::Wait(what) = &step
+        if let CommandStep::Wait(what) = &step
             && self.settings.guards.has(Guard::Replacements)
         {
             self.waits(&held, &what.to_string());
             return Ok(());
         }
-        if step != Step::GiveUp && self.is_paused(command.reason) {
+        if step != CommandStep::GiveUp && self.is_paused(command.reason) {
             self.waits(&held, "an operator's pause to end");
             return Ok(());
         }
-        if step != Step::GiveUp && self.settings.guards.has(Guard::LastLook) && !self.mirrors.are_known() {
+        if step != CommandStep::GiveUp
+            && self.settings.guards.has(Guard::LastLook)
+            && !self.mirrors.are_known()
+        {
             self.waits(&held, "its NodeClaim object to be read");
             return Ok(());
         }
-        let placed = (step == Step::Drain).then_some(placed);
+        let placed = (step == CommandStep::Drain).then_some(placed);
         let kept = self.kept(command, placed, &held, nodes).await;
         let nodes: Vec<&Node> = held.iter().flat_map(|claim| nodes.of_claim(claim)).copied().collect();
         let why = match (step, kept) {
             // Its time is over, whatever fails.
-            (Step::GiveUp, Err(error)) => Some(format!("what is on it cannot be read: {}", cause_of(&error))),
-            (Step::GiveUp, Ok(kept)) => kept.map(|kept| kept.to_string()),
+            (CommandStep::GiveUp, Err(error)) => {
+                Some(format!("what is on it cannot be read: {}", cause_of(&error)))
+            }
+            (CommandStep::GiveUp, Ok(kept)) => kept.map(|kept| kept.to_string()),
             (_, kept) => match kept? {
                 None => return self.execute(command, held, lease).await,
                 Some(why) if may_pass(&why) => {
@@ -285,7 +290,7 @@ impl Tick<'_> {
     }
 
     async fn tell_of_no_replacement(&self, command: &Command, nodes: &[&Node], kept: Option<String>) {
-        let patience = NillableDuration::seconds(PATIENCE.as_secs());
+        let patience = NillableDuration::seconds(REPLACEMENT_TIMEOUT.as_secs());
         let why = match (kept, &self.pause) {
             (Some(kept), _) => kept,
             (None, Some(pause)) => pause.to_string(),

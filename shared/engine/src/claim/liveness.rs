@@ -72,7 +72,9 @@ fn is_starting(node: &Node) -> bool {
 /// Whether a node has lived as long as it may. One that is replaced before it expires has some time
 /// more for that.
 fn has_expired(claim: &NodeClaim, now: Timestamp) -> bool {
-    let Some(expiry) = GracefulExpiry::of(claim.created_at, claim.spec.expire_after) else { return false };
+    let Some(expiry) = GracefulExpiry::for_lifetime(claim.created_at, claim.spec.expire_after) else {
+        return false;
+    };
     now >= if GracefulExpiry::is_asked_for(claim) { expiry.forced_at } else { expiry.at }
 }
 

@@ -199,7 +199,7 @@ impl Writer<'_> {
     fn node_class_ready(&self) -> Condition {
         let Self { object, facts } = self;
         let class = object.node_class.as_ref();
-        let said = match Owner::of(class, object.is_managed, facts.lease, facts.now) {
+        let said = match Owner::of_class(class, object.is_managed, facts.lease, facts.now) {
             Owner::Unknown(why) => Some(Said::unknown(KARPENTER_LEASE_UNKNOWN, why)),
             Owner::Ours | Owner::Karpenter(_) => match (class, facts.classes) {
                 (None, _) => {

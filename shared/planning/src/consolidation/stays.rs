@@ -9,7 +9,7 @@ use outrigger_optimizer::problem::Problem;
 use outrigger_optimizer::problem::classes::PodClass;
 pub(super) use outrigger_optimizer::search::consolidate::{Consolidated, Stays};
 use outrigger_optimizer::solution::Solution;
-use outrigger_policy::disruption::{DisruptionSettings, Kept, KeptName};
+use outrigger_policy::disruption::{DisruptionSettings, KeptName, WhyKept};
 
 use crate::report::explain::Reasons;
 
@@ -59,40 +59,43 @@ struct Explained<'s, 'p, 'a> {
 }
 
 impl Explained<'_, '_, '_> {
-    fn reason(&mut self, node: NodeId, stays: Stays, settings: &DisruptionSettings) -> Kept {
+    fn reason(&mut self, node: NodeId, stays: Stays, settings: &DisruptionSettings) -> WhyKept {
         let problem = self.solution.problem;
         match stays {
             Stays::NoPlace(class) => self.no_place(node, class),
             Stays::OnlyPacked(class) => pod_of(problem, node, &problem.classes[class])
-                .map_or(Kept::NothingCheaper, |pod| Kept::OnlyPacked { pod }),
+                .map_or(WhyKept::NothingCheaper, |pod| WhyKept::OnlyPacked { pod }),
             Stays::Saves { saving, least } => match u64::try_from(saving) {
-                Ok(saving) if saving > 0 => Kept::NotWorthIt { saving: Price::from_nanos(saving), least },
-                _ => Kept::NothingCheaper,
+                Ok(saving) if saving > 0 => WhyKept::NotWorthIt { saving: Price::from_nanos(saving), least },
+                _ => WhyKept::NothingCheaper,
             },
-            Stays::TooFewTypes(found) => Kept::TooFewSpotTypes { found, least: settings.spot_to_spot_types },
-            Stays::TakesIn => Kept::TakesPodsIn,
-            Stays::NotReached => Kept::TimeIsUp,
+            Stays::TooFewTypes(found) => {
+                WhyKept::TooFewSpotTypes { cheaper: found, least: settings.spot_to_spot_types }
+            }
+            Stays::TakesIn => WhyKept::TakesPodsIn,
+            Stays::NotReached => WhyKept::TimeIsUp,
         }
     }
 
     /// The pod that has no other place: of the class that is known, or of the first for which a
     /// pool says why.
-    fn no_place(&mut self, node: NodeId, class: Option<ClassId>) -> Kept {
+    fn no_place(&mut self, node: NodeId, class: Option<ClassId>) -> WhyKept {
         let problem = self.solution.problem;
         if let Some((class, pod)) =
             class.and_then(|class| Some((class, pod_of(problem, node, &problem.classes[class])?)))
         {
-            return Kept::NoPlaceFor { pod, why: self.why(node, class) };
+            return WhyKept::NoPlaceFor { pod, why: self.why(node, class) };
         }
         let all = self.homes.get(problem.existing[node].name);
         let all: Vec<(ClassId, PodRef)> =
             all.into_iter().flatten().map(|(class, pod)| (*class, pod.id.clone())).collect();
         let telling = all.iter().take(CLASSES_OF_NODE).find_map(|(class, pod)| {
             let why = self.why(node, *class);
-            (!why.is_empty()).then(|| Kept::NoPlaceFor { pod: pod.clone(), why })
+            (!why.is_empty()).then(|| WhyKept::NoPlaceFor { pod: pod.clone(), why })
         });
-        let first = || all.first().map(|(_, pod)| Kept::NoPlaceFor { pod: pod.clone(), why: String::new() });
-        telling.or_else(first).unwrap_or(Kept::NothingCheaper)
+        let first =
+            || all.first().map(|(_, pod)| WhyKept::NoPlaceFor { pod: pod.clone(), why: String::new() });
+        telling.or_else(first).unwrap_or(WhyKept::NothingCheaper)
     }
 
     /// What a plan would say of a pod of a class, were its node gone; nothing where a node can be

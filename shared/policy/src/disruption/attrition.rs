@@ -25,10 +25,11 @@ pub struct Attrition<'a> {
 impl<'a> Attrition<'a> {
     /// What is remembered, with the nodes that are seen to have drifted for the first time. One of
     /// which nothing can be said just now is remembered as it was.
-    pub fn of(snapshot: &'a Snapshot, found: &Candidates<'a>) -> Self {
+    pub fn new(snapshot: &'a Snapshot, judged: &Candidates<'a>) -> Self {
         let now = snapshot.taken_at;
-        let candidates = || found.candidates.iter().map(|it| (it.node.name.as_str(), &it.drift));
-        let kept = found.kept.iter().map(|it| (it.node.name.as_str(), &it.drift));
+        let candidates =
+            || judged.candidates.iter().map(|candidate| (candidate.node.name.as_str(), &candidate.drift));
+        let kept = judged.kept.iter().map(|kept| (kept.node.name.as_str(), &kept.drift));
         let drifted = candidates().chain(kept).filter(|(_, drift)| !drift.is_empty());
         let as_asked: BTreeSet<&str> =
             candidates().filter(|(_, drift)| drift.is_empty()).map(|(name, _)| name).collect();
@@ -58,7 +59,7 @@ impl<'a> Attrition<'a> {
     }
 
     /// What is to be remembered.
-    pub fn told(self) -> BTreeMap<String, Timestamp> {
+    pub fn into_remembered(self) -> BTreeMap<String, Timestamp> {
         self.since.into_iter().flatten().map(|(node, since)| (node.to_owned(), since)).collect()
     }
 }
@@ -88,14 +89,15 @@ mod tests {
     }
 
     /// For how many minutes the node may still last, and what is remembered of it.
-    fn told(world: &World) -> (Option<i64>, Option<Timestamp>) {
+    fn remaining_and_since(world: &World) -> (Option<i64>, Option<Timestamp>) {
         let settings = DisruptionSettings::default();
-        let found = candidates(&world.snapshot, &settings, &Options::default());
-        let attrition = Attrition::of(&world.snapshot, &found);
-        let candidate = found.candidates.first();
-        let until = candidate.and_then(|it| attrition.may_last_until(it, &settings.for_pool(it.pool)));
+        let judged = candidates(&world.snapshot, &settings, &Options::default());
+        let attrition = Attrition::new(&world.snapshot, &judged);
+        let candidate = judged.candidates.first();
+        let until = candidate
+            .and_then(|candidate| attrition.may_last_until(candidate, &settings.for_pool(candidate.pool)));
         let minutes = until.map(|until| until.duration_since(now()).as_mins());
-        (minutes, attrition.told().remove("i-0"))
+        (minutes, attrition.into_remembered().remove("i-0"))
     }
 
     #[test]
@@ -110,7 +112,7 @@ mod tests {
             (Some(40), &[], None),
         ];
         for (known_for, kinds, expected) in table {
-            let (lasts, since) = told(&drifted(known_for, kinds));
+            let (lasts, since) = remaining_and_since(&drifted(known_for, kinds));
             assert_eq!(lasts, expected, "{known_for:?} {kinds:?}");
             assert_eq!(since, Some(minutes_ago(known_for.unwrap_or(0))), "{kinds:?}");
         }
@@ -120,27 +122,27 @@ mod tests {
     fn a_pool_says_how_long_and_who_remembers_nothing_waits_for_nothing() {
         let mut world = drifted(Some(40), &["ReplicaSet"]);
         world.pool().annotations.insert(labels::DRIFT_DEADLINE.into(), "1h".into());
-        assert_eq!(told(&world).0, Some(20));
+        assert_eq!(remaining_and_since(&world).0, Some(20));
         world.pool().annotations.insert(labels::DRIFT_DEADLINE.into(), "0".into());
-        assert_eq!(told(&world).0, None);
+        assert_eq!(remaining_and_since(&world).0, None);
         let mut world = drifted(Some(40), &["ReplicaSet"]);
         world.snapshot.drifted = None;
-        assert_eq!(told(&world), (None, None));
+        assert_eq!(remaining_and_since(&world), (None, None));
         let mut world = drifted(Some(40), &["ReplicaSet"]);
         world.pool().spec.replicas = Some(1);
-        assert_eq!(told(&world).0, None, "a static pool is replaced node by node");
+        assert_eq!(remaining_and_since(&world).0, None, "a static pool is replaced node by node");
     }
 
     #[test]
     fn what_cannot_be_looked_at_is_remembered_and_what_is_as_asked_is_not() {
         let mut world = drifted(Some(40), &["ReplicaSet"]);
         world.node().created_at = minutes_ago(1);
-        assert_eq!(told(&world), (None, Some(minutes_ago(40))), "too young");
+        assert_eq!(remaining_and_since(&world), (None, Some(minutes_ago(40))), "too young");
         let mut world = drifted(Some(40), &["ReplicaSet"]);
         world.unhash();
-        assert_eq!(told(&world).1, None, "it is what its pool asks for again");
+        assert_eq!(remaining_and_since(&world).1, None, "it is what its pool asks for again");
         let mut world = drifted(Some(40), &["ReplicaSet"]);
         world.snapshot.nodes.clear();
-        assert_eq!(told(&world).1, None, "it has gone");
+        assert_eq!(remaining_and_since(&world).1, None, "it has gone");
     }
 }

@@ -67,7 +67,7 @@ impl Whole {
             return;
         };
         self.nodes += 1;
-        self.pods += Load::of(&managed.pods).count();
+        self.pods += Load::from_pods(&managed.pods).count();
         self.cost += price + price::beside(managed, options);
     }
 
@@ -95,14 +95,14 @@ mod tests {
         world
     }
 
-    fn found(world: &World) -> Option<Balance> {
+    fn web_balance(world: &World) -> Option<Balance> {
         let options = Options { node_price: Some(Price::ZERO), ..Options::default() };
         balances(&world.snapshot, &options).get("web").copied()
     }
 
     #[test]
     fn a_command_saves_half_of_its_share_of_what_the_pool_costs() {
-        let balance = found(&world()).unwrap();
+        let balance = web_balance(&world()).unwrap();
         // The nodes that are ended, their pods, and the nano-dollars of half of 0.16 for each
         // tenth.
         let table =
@@ -122,9 +122,9 @@ mod tests {
         let mut world = world();
         world.set_state(ClaimState::Draining);
         // Three nodes at 0.12 with four pods.
-        let demanded = found(&world).unwrap().demanded(Price::from_nanos(40_000_000), 2);
+        let demanded = web_balance(&world).unwrap().demanded(Price::from_nanos(40_000_000), 2);
         assert!((demanded.dollars() - 0.06 * 3.0 / 7.0).abs() < 1e-8, "{demanded}");
         world.pool().spec.disruption.consolidation_policy = ConsolidationPolicy::WhenEmptyOrUnderutilized;
-        assert_eq!(found(&world), None);
+        assert_eq!(web_balance(&world), None);
     }
 }

@@ -10,7 +10,7 @@ use outrigger_model::node_pool::{Budget, DisruptionReason};
 use outrigger_model::{NodePool, Snapshot};
 
 use super::drift;
-use super::kept::Kept;
+use super::kept::WhyKept;
 use super::managed_nodes::{ManagedNode, managed_nodes};
 use window::Window;
 
@@ -45,7 +45,7 @@ enum Standing {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allowance {
     /// How many more nodes may be.
-    pub left: usize,
+    pub remaining: usize,
     /// How many may be at once: the least that an active budget allows, or a wave of drift
     /// (`outrigger.dev/drift-at-once`).
     pub at_once: usize,
@@ -68,27 +68,27 @@ pub enum Closed {
 
 impl Allowance {
     /// Why a node is kept; `None` where one more may be disrupted.
-    pub fn kept(&self, now: Timestamp) -> Option<Kept> {
+    pub fn kept(&self, now: Timestamp) -> Option<WhyKept> {
         let why = match self.closed {
-            Some(closed) => Kept::BudgetClosed { closed, now, budget: String::new() },
-            None => Kept::BudgetUsedUp { at_once: self.at_once },
+            Some(closed) => WhyKept::BudgetClosed { closed, now, budget: String::new() },
+            None => WhyKept::BudgetUsedUp { at_once: self.at_once },
         };
-        (self.left == 0).then_some(why)
+        (self.remaining == 0).then_some(why)
     }
 }
 
 impl<'a> Budgets<'a> {
     /// As a snapshot has them.
-    pub fn of(snapshot: &'a Snapshot) -> Self {
+    pub fn new(snapshot: &'a Snapshot) -> Self {
         let none = |pool: &'a NodePool| {
             (pool.name.as_str(), PoolNodes { pool, nodes: 0, disrupting: 0, drifting: 0 })
         };
         let mut pools: BTreeMap<&str, PoolNodes<'_>> = snapshot.node_pools.iter().map(none).collect();
         for managed in managed_nodes(snapshot).iter().filter(|managed| managed.is_initialized()) {
-            if let Some(of) = pools.get_mut(managed.pool_name) {
-                of.nodes += usize::from(!managed.is_terminating());
-                of.disrupting += usize::from(is_disrupting(managed));
-                of.drifting += usize::from(is_drifting(managed, snapshot.taken_at));
+            if let Some(pool_nodes) = pools.get_mut(managed.pool_name) {
+                pool_nodes.nodes += usize::from(!managed.is_terminating());
+                pool_nodes.disrupting += usize::from(is_disrupting(managed));
+                pool_nodes.drifting += usize::from(is_drifting(managed, snapshot.taken_at));
             }
         }
         Self { pools, now: snapshot.taken_at }
@@ -96,32 +96,37 @@ impl<'a> Budgets<'a> {
 
     /// How many nodes of a pool may be disrupted for a reason; none of a pool that is not known.
     pub fn allowance(&self, pool: &str, reason: DisruptionReason) -> Allowance {
-        self.pools.get(pool).map_or_else(Allowance::default, |of| of.allowance(reason, self.now))
+        self.pools
+            .get(pool)
+            .map_or_else(Allowance::default, |pool_nodes| pool_nodes.allowance(reason, self.now))
     }
 
     /// The budget that allows the fewest nodes of a pool at once for a reason, in its fields.
     pub fn strictest(&self, pool: &str, reason: DisruptionReason) -> Option<String> {
-        let of = self.pools.get(pool)?;
-        let allowing =
-            of.matching(reason).filter_map(|(index, budget)| match of.standing(budget, self.now) {
+        let pool_nodes = self.pools.get(pool)?;
+        let allowing = pool_nodes.matching(reason).filter_map(|(index, budget)| {
+            match pool_nodes.standing(budget, self.now) {
                 Standing::Allows(nodes) => Some((nodes, index, budget)),
                 Standing::Closed(_) => Some((0, index, budget)),
                 Standing::Shut => None,
-            });
+            }
+        });
         let (_, index, budget) = allowing.min_by_key(|(nodes, index, _)| (*nodes, *index))?;
         Some(describe(index, budget))
     }
 
     /// Why a node of a pool is kept from disruption for a reason at all, with the budget that
     /// forbids it.
-    pub fn closed(&self, pool: &str, reason: DisruptionReason) -> Option<Kept> {
-        let of = self.pools.get(pool)?;
-        let closing = of.matching(reason).filter_map(|(index, budget)| match of.standing(budget, self.now) {
-            Standing::Closed(closed) => Some((closed, index, budget)),
-            Standing::Shut | Standing::Allows(_) => None,
+    pub fn closed(&self, pool: &str, reason: DisruptionReason) -> Option<WhyKept> {
+        let pool_nodes = self.pools.get(pool)?;
+        let closing = pool_nodes.matching(reason).filter_map(|(index, budget)| {
+            match pool_nodes.standing(budget, self.now) {
+                Standing::Closed(closed) => Some((closed, index, budget)),
+                Standing::Shut | Standing::Allows(_) => None,
+            }
         });
         let (closed, index, budget) = closing.max_by_key(|(closed, index, _)| (*closed, Reverse(*index)))?;
-        Some(Kept::BudgetClosed { closed, now: self.now, budget: describe(index, budget) })
+        Some(WhyKept::BudgetClosed { closed, now: self.now, budget: describe(index, budget) })
     }
 }
 
@@ -148,13 +153,13 @@ impl PoolNodes<'_> {
                 }
             }
         }
-        let mut left = allowance.at_once.saturating_sub(self.disrupting);
+        let mut remaining = allowance.at_once.saturating_sub(self.disrupting);
         if reason == DisruptionReason::Drifted {
             let wave = self.pool.disruption_wishes().drift_at_once.unwrap_or(usize::MAX);
-            left = left.min(wave.saturating_sub(self.drifting));
+            remaining = remaining.min(wave.saturating_sub(self.drifting));
             allowance.at_once = allowance.at_once.min(wave);
         }
-        Allowance { left, ..allowance }
+        Allowance { remaining, ..allowance }
     }
 
     /// The budgets for a reason, each with its place in the pool's list.
@@ -167,7 +172,7 @@ impl PoolNodes<'_> {
 
     /// What a budget allows now.
     fn standing(&self, budget: &Budget, now: Timestamp) -> Standing {
-        match (Window::of(budget, now), self.count(budget)) {
+        match (Window::of_budget(budget, now), self.count(budget)) {
             (Window::Unreadable, _) | (_, None) => Standing::Closed(Closed::Unreadable),
             (Window::Shut, _) => Standing::Shut,
             (_, Some(nodes)) if nodes > 0 => Standing::Allows(nodes),

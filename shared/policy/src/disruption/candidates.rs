@@ -10,7 +10,7 @@ use outrigger_model::{
 
 use super::drift::{self, DriftReason};
 use super::expiry::GracefulExpiry;
-use super::kept::{Kept, Until};
+use super::kept::{Until, WhyKept};
 use super::load::Load;
 use super::managed_nodes::{ManagedNode, managed_nodes};
 use super::settings::DisruptionSettings;
@@ -48,7 +48,7 @@ pub struct Candidate<'a> {
     pub expires_at: Option<Timestamp>,
     /// Why it may not be consolidated, neither as empty nor as underutilised; `None` where it may
     /// be, and where it is one of a static pool that has too many.
-    pub not_consolidated: Option<Kept>,
+    pub not_consolidated: Option<WhyKept>,
 }
 
 impl Candidate<'_> {
@@ -76,7 +76,7 @@ pub struct KeptNode<'a> {
     /// The node.
     pub node: &'a Node,
     /// Why it is.
-    pub reason: Kept,
+    pub reason: WhyKept,
     /// How it has drifted all the same, where the reason does not go before that.
     pub drift: Vec<DriftReason>,
 }
@@ -100,19 +100,19 @@ pub fn candidates<'a>(
     settings: &DisruptionSettings,
     options: &Options<'_>,
 ) -> Candidates<'a> {
-    let all = managed_nodes(snapshot);
-    let filter = Filter::of(snapshot, settings, options);
-    let mut found = Candidates { surplus: static_pools::surplus(&all), ..Candidates::default() };
-    for managed in all {
-        match filter.judge(&managed, &found.surplus) {
-            Ok(candidate) => found.candidates.push(candidate),
+    let nodes = managed_nodes(snapshot);
+    let filter = Filter::new(snapshot, settings, options);
+    let mut judged = Candidates { surplus: static_pools::surplus(&nodes), ..Candidates::default() };
+    for managed in nodes {
+        match filter.judge(&managed, &judged.surplus) {
+            Ok(candidate) => judged.candidates.push(candidate),
             Err(reason) => {
                 let drift = drift_beside(&managed, &reason, snapshot.taken_at);
-                found.kept.push(KeptNode { node: managed.node, reason, drift });
+                judged.kept.push(KeptNode { node: managed.node, reason, drift });
             }
         }
     }
-    found
+    judged
 }
 
 /// What nodes are judged by.
@@ -132,7 +132,7 @@ struct Filter<'a, 's> {
 }
 
 impl<'a, 's> Filter<'a, 's> {
-    fn of(snapshot: &'a Snapshot, settings: &'s DisruptionSettings, options: &'s Options<'s>) -> Self {
+    fn new(snapshot: &'a Snapshot, settings: &'s DisruptionSettings, options: &'s Options<'s>) -> Self {
         let waits = |pod: &&Pod| {
             matches!(pod.state, PodState::Waiting | PodState::Unschedulable) && pod.node_name.is_none()
         };
@@ -157,13 +157,13 @@ impl<'a, 's> Filter<'a, 's> {
         &self,
         managed: &ManagedNode<'a>,
         surplus: &BTreeMap<&str, usize>,
-    ) -> Result<Candidate<'a>, Kept> {
-        let pool = managed.pool.ok_or_else(|| Kept::UnknownPool { pool: managed.pool_name.to_owned() })?;
-        let load = Load::of(&managed.pods);
+    ) -> Result<Candidate<'a>, WhyKept> {
+        let pool = managed.pool.ok_or_else(|| WhyKept::UnknownPool { pool: managed.pool_name.to_owned() })?;
+        let load = Load::from_pods(&managed.pods);
         let kept = kept_by_standing(managed, pool, &load)
             .or_else(|| {
                 unreadable(managed.node, managed.pods.iter().copied())
-                    .map(|problem| Kept::Unreadable { problem })
+                    .map(|problem| WhyKept::Unreadable { problem })
             })
             .or_else(|| self.kept_by_plans(managed))
             .or_else(|| self.kept_by_age(managed, pool, &load))
@@ -179,14 +179,14 @@ impl<'a, 's> Filter<'a, 's> {
         let mut expires_at = self.expires_soon(managed, pool).filter(|_| may_be_replaced);
         let is_replaced = !drift.is_empty() || expires_at.is_some();
         let mut not_consolidated = stays.or_else(|| match pool.spec.replicas {
-            Some(_) => (!surplus.contains_key(managed.pool_name)).then_some(Kept::StaticPool),
+            Some(_) => (!surplus.contains_key(managed.pool_name)).then_some(WhyKept::StaticPool),
             None => self.kept_by_consolidation(managed, pool, &load, price),
         });
         if let Some(why) = self.paused.get(managed.pool_name).filter(|_| is_replaced) {
             // Nothing of its pool would take its place, so it may go only where it may be
             // consolidated.
             (drift, expires_at) = (Vec::new(), None);
-            not_consolidated = not_consolidated.map(|_| Kept::PoolPaused { why: why.clone() });
+            not_consolidated = not_consolidated.map(|_| WhyKept::PoolPaused { why: why.clone() });
         }
         if let Some(kept) = not_consolidated.clone().filter(|_| drift.is_empty() && expires_at.is_none()) {
             return Err(kept);
@@ -208,24 +208,24 @@ impl<'a, 's> Filter<'a, 's> {
     }
 
     /// What others mean to do with the node.
-    fn kept_by_plans(&self, managed: &ManagedNode<'a>) -> Option<Kept> {
+    fn kept_by_plans(&self, managed: &ManagedNode<'a>) -> Option<WhyKept> {
         if let Some(command) = managed.command() {
-            return Some(Kept::HeldByCommand { command: command.to_owned() });
+            return Some(WhyKept::HeldByCommand { command: command.to_owned() });
         }
         if let Some(command) = managed.claim_name().and_then(|name| self.awaited.get(name)) {
-            return Some(Kept::Awaited { command: (*command).to_owned() });
+            return Some(WhyKept::Awaited { command: (*command).to_owned() });
         }
         let meant = self.meant.get(managed.node.name.as_str());
         let nominated = managed.nominated().filter_map(|uid| self.waiting.get(uid));
         let pod = meant.into_iter().chain(nominated).find(|pod| self.may_come(managed, pod))?;
-        Some(Kept::Nominated { pod: pod.id.clone() })
+        Some(WhyKept::Nominated { pod: pod.id.clone() })
     }
 
     /// Whether a pod that is meant for a node may still come to it. One that the node has no room
     /// for may not, nor one that has been planned for again.
     fn may_come(&self, managed: &ManagedNode<'_>, pod: &Pod) -> bool {
-        let is_in_vain = self.snapshot.health.pods.get(&pod.uid).is_some_and(|known| {
-            managed.claim_name().is_some_and(|name| known.claims.iter().any(|claim| claim == name))
+        let is_in_vain = self.snapshot.health.pods.get(&pod.uid).is_some_and(|pod_health| {
+            managed.claim_name().is_some_and(|name| pod_health.claims.iter().any(|claim| claim == name))
         });
         let mut free = managed.node.allocatable.clone();
         // What is being deleted makes room, for one that preempts it above all.
@@ -236,22 +236,22 @@ impl<'a, 's> Filter<'a, 's> {
     }
 
     /// Of a node that nobody is on the age does not count.
-    fn kept_by_age(&self, managed: &ManagedNode<'_>, pool: &NodePool, load: &Load<'_>) -> Option<Kept> {
+    fn kept_by_age(&self, managed: &ManagedNode<'_>, pool: &NodePool, load: &Load<'_>) -> Option<WhyKept> {
         let least = self.settings.for_pool(pool).least_node_age();
         let is_young = load.count() > 0 && after(managed.node.created_at, least) > self.now;
-        is_young.then_some(Kept::TooYoung { least })
+        is_young.then_some(WhyKept::TooYoung { least })
     }
 
     /// Errs where the node itself asks to be left alone.
-    fn kept_by_pods(&self, managed: &ManagedNode<'_>) -> Result<Option<Kept>, Kept> {
-        let rules = EvictionRules::of(self.snapshot);
+    fn kept_by_pods(&self, managed: &ManagedNode<'_>) -> Result<Option<WhyKept>, WhyKept> {
+        let rules = EvictionRules::new(self.snapshot);
         match replacement::blocker(managed.node, managed.pods.iter().copied(), rules) {
             Some(DisruptionBlocker::Node(_, protection)) => {
-                Err(Kept::DoNotDisrupt { protection: Box::new(protection) })
+                Err(WhyKept::DoNotDisrupt { protection: Box::new(protection) })
             }
             Some(DisruptionBlocker::Pod(blocker)) => {
                 let until = self.stays_until(managed, &blocker);
-                Ok(Some(Kept::PodStays { blocker: Box::new(blocker), until }))
+                Ok(Some(WhyKept::PodStays { blocker: Box::new(blocker), until }))
             }
             // A node that no command holds waits for nothing.
             Some(
@@ -280,22 +280,22 @@ impl<'a, 's> Filter<'a, 's> {
         pool: &NodePool,
         load: &Load<'_>,
         price: Option<Price>,
-    ) -> Option<Kept> {
+    ) -> Option<WhyKept> {
         let disruption = &pool.spec.disruption;
         let Some(rest) = disruption.consolidate_after.get() else {
-            return Some(Kept::ConsolidateAfterNever);
+            return Some(WhyKept::ConsolidateAfterNever);
         };
         match disruption.consolidation_policy {
-            ConsolidationPolicy::Never => return Some(Kept::ConsolidationPolicyNever),
+            ConsolidationPolicy::Never => return Some(WhyKept::ConsolidationPolicyNever),
             ConsolidationPolicy::WhenEmpty if load.count() > 0 => {
-                return Some(Kept::NotEmpty { pods: load.count() });
+                return Some(WhyKept::NotEmpty { pods: load.count() });
             }
             // What Balanced asks for, it asks of each command.
             _ => {}
         }
         let at = after(self.rests_since(managed, load), rest);
         if at > self.now {
-            return Some(Kept::ConsolidateAfter { until: Until { at, now: self.now } });
+            return Some(WhyKept::ConsolidateAfter { until: Until { at, now: self.now } });
         }
         unknown(managed, price)
     }
@@ -311,41 +311,41 @@ impl<'a, 's> Filter<'a, 's> {
     fn expires_soon(&self, managed: &ManagedNode<'_>, pool: &NodePool) -> Option<Timestamp> {
         let of_pool = pool.disruption_wishes().graceful_expiry.unwrap_or_default();
         let is_graceful = managed.claim.map_or(of_pool, GracefulExpiry::is_asked_for);
-        let expiry =
-            GracefulExpiry::of(managed.created_at(), managed.expire_after()?).filter(|_| is_graceful)?;
+        let expiry = GracefulExpiry::for_lifetime(managed.created_at(), managed.expire_after()?)
+            .filter(|_| is_graceful)?;
         (expiry.replaced_from <= self.now).then_some(expiry.at)
     }
 }
 
 /// How a node has drifted that is kept for a reason which would not keep it for long. The others
 /// say more than drift.
-fn drift_beside(managed: &ManagedNode<'_>, reason: &Kept, now: Timestamp) -> Vec<DriftReason> {
+fn drift_beside(managed: &ManagedNode<'_>, reason: &WhyKept, now: Timestamp) -> Vec<DriftReason> {
     match reason {
-        Kept::PodStays { .. }
-        | Kept::PodWaits { .. }
-        | Kept::DoNotDisrupt { .. }
-        | Kept::OutsideWindows { .. }
-        | Kept::PoolPaused { .. }
-        | Kept::Cordoned => drift::reasons(managed, now),
+        WhyKept::PodStays { .. }
+        | WhyKept::PodWaits { .. }
+        | WhyKept::DoNotDisrupt { .. }
+        | WhyKept::OutsideWindows { .. }
+        | WhyKept::PoolPaused { .. }
+        | WhyKept::Cordoned => drift::reasons(managed, now),
         _ => Vec::new(),
     }
 }
 
 /// Where the node stands, and what its owners are about to do with it.
-fn kept_by_standing(managed: &ManagedNode<'_>, pool: &NodePool, load: &Load<'_>) -> Option<Kept> {
+fn kept_by_standing(managed: &ManagedNode<'_>, pool: &NodePool, load: &Load<'_>) -> Option<WhyKept> {
     let node = managed.node;
     let is_rolling = node.taints.iter().any(|taint| taint.key == labels::KOPS_ROLLING_UPDATE_TAINT);
     if managed.is_leaving() {
-        Some(Kept::Leaving)
+        Some(WhyKept::Leaving)
     } else if pool.deleting {
-        Some(Kept::PoolDeleting { pool: pool.name.clone() })
+        Some(WhyKept::PoolDeleting { pool: pool.name.clone() })
     } else if !managed.is_initialized() || node.awaits_placing() {
-        Some(Kept::NotInitialized)
+        Some(WhyKept::NotInitialized)
     } else if is_rolling || node.annotations.contains_key(labels::KOPS_NEEDS_UPDATE) {
-        Some(Kept::KopsUpdate)
+        Some(WhyKept::KopsUpdate)
     } else if node.unschedulable && load.count() > 0 {
         // Somebody drains it. Once it is empty it may go, as with Karpenter.
-        Some(Kept::Cordoned)
+        Some(WhyKept::Cordoned)
     } else {
         None
     }
@@ -353,24 +353,24 @@ fn kept_by_standing(managed: &ManagedNode<'_>, pool: &NodePool, load: &Load<'_>)
 
 /// A node whose drain would have to wait from its first pod on is no candidate (Karpenter's
 /// `CanEvictPods`).
-fn kept_by_used_up_budget(managed: &ManagedNode<'_>, rules: EvictionRules<'_>) -> Option<Kept> {
+fn kept_by_used_up_budget(managed: &ManagedNode<'_>, rules: EvictionRules<'_>) -> Option<WhyKept> {
     managed.pods.iter().find_map(|pod| {
         let budget = rules.used_up(pod)?;
-        Some(Kept::PodWaits { budget: budget.id.clone(), pod: pod.id.clone() })
+        Some(WhyKept::PodWaits { budget: budget.id.clone(), pod: pod.id.clone() })
     })
 }
 
 /// What must be known of a node before its saving can be told.
-fn unknown(managed: &ManagedNode<'_>, price: Option<Price>) -> Option<Kept> {
+fn unknown(managed: &ManagedNode<'_>, price: Option<Price>) -> Option<WhyKept> {
     if managed.known_type().is_none() {
         let instance_type = managed.instance_type().map(str::to_owned);
-        Some(Kept::UnknownInstanceType { instance_type })
+        Some(WhyKept::UnknownInstanceType { instance_type })
     } else if managed.zone().is_none() {
-        Some(Kept::UnknownZone)
+        Some(WhyKept::UnknownZone)
     } else if managed.capacity_type().is_none() {
-        Some(Kept::UnknownCapacityType)
+        Some(WhyKept::UnknownCapacityType)
     } else if price.is_none() {
-        Some(Kept::UnknownPrice)
+        Some(WhyKept::UnknownPrice)
     } else {
         None
     }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use outrigger_model::node_pool::DisruptionReason;
 use outrigger_model::{ExistingPlacement, PlannedNode, PodRef, Price, Waste};
 
-use super::kept::Kept;
+use super::kept::WhyKept;
 use super::patience::Patience;
 use super::ranking::RankedNode;
 
@@ -110,14 +110,14 @@ pub struct KeptName {
     /// Its name.
     pub node: String,
     /// Why it stays.
-    pub reason: Kept,
+    pub reason: WhyKept,
     /// How it has drifted, or that it expires.
     pub causes: Vec<String>,
 }
 
 impl KeptName {
     /// A node, and why it stays.
-    pub fn new(node: impl Into<String>, reason: Kept) -> Self {
+    pub fn new(node: impl Into<String>, reason: WhyKept) -> Self {
         Self { node: node.into(), reason, causes: Vec::new() }
     }
 

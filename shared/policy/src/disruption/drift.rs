@@ -28,12 +28,12 @@ pub enum DriftReason {
     /// Its class has other images now.
     Image {
         /// The image that it runs.
-        found: String,
+        image: String,
     },
     /// Its class makes its instance type no longer.
     InstanceType {
         /// The type.
-        found: String,
+        instance_type: String,
     },
 }
 
@@ -56,8 +56,10 @@ impl fmt::Display for DriftReason {
             Self::NodePool => f.write_str("the template of its NodePool has changed"),
             Self::Requirements(conflict) => conflict.fmt(f),
             Self::NodeClass => f.write_str("its node class has changed"),
-            Self::Image { found } => write!(f, "its class does not have the image {found} any more"),
-            Self::InstanceType { found } => write!(f, "its class makes no instance type {found} any more"),
+            Self::Image { image } => write!(f, "its class does not have the image {image} any more"),
+            Self::InstanceType { instance_type } => {
+                write!(f, "its class makes no instance type {instance_type} any more")
+            }
         }
     }
 }
@@ -72,14 +74,14 @@ pub(crate) fn reasons(managed: &ManagedNode<'_>, now: Timestamp) -> Vec<DriftRea
     let of_pool = is_other(managed.annotation(labels::NODE_POOL_HASH), pool_hash.as_deref());
     let class_hash = offer.class.template_hash();
     let of_class = is_other(managed.annotation(labels::NODE_CLASS_HASH), class_hash.as_deref());
-    let all = [
+    let reasons = [
         of_pool.then_some(DriftReason::NodePool),
         unmet(managed, pool, offer).map(DriftReason::Requirements),
         of_class.then_some(DriftReason::NodeClass),
         other_image(managed, offer),
         lost_type(managed, offer, now),
     ];
-    all.into_iter().flatten().collect()
+    reasons.into_iter().flatten().collect()
 }
 
 /// Whether two hashes of the same version differ.
@@ -110,22 +112,22 @@ fn unmet(managed: &ManagedNode<'_>, pool: &NodePool, offer: &ClassOffer) -> Opti
 /// The labels of the node, those of its claim and of its type where it does not say, by their
 /// current names.
 fn known_labels(managed: &ManagedNode<'_>) -> BTreeMap<String, String> {
-    let of_type = managed.known_type().into_iter().flat_map(|known| &known.labels);
-    let all = of_type.chain(managed.claim_labels()).chain(&managed.node.labels);
-    all.map(|(key, value)| (labels::normalized(key).to_owned(), value.clone())).collect()
+    let of_type = managed.known_type().into_iter().flat_map(|instance_type| &instance_type.labels);
+    let labels = of_type.chain(managed.claim_labels()).chain(&managed.node.labels);
+    labels.map(|(key, value)| (labels::normalized(key).to_owned(), value.clone())).collect()
 }
 
 fn other_image(managed: &ManagedNode<'_>, offer: &ClassOffer) -> Option<DriftReason> {
-    let (found, images) = (managed.image()?, &offer.class.images);
-    let is_known = images.is_empty() || images.iter().any(|image| image.id == found);
-    (!is_known).then(|| DriftReason::Image { found: found.to_owned() })
+    let (image, images) = (managed.image()?, &offer.class.images);
+    let is_known = images.is_empty() || images.iter().any(|other| other.id == image);
+    (!is_known).then(|| DriftReason::Image { image: image.to_owned() })
 }
 
 fn lost_type(managed: &ManagedNode<'_>, offer: &ClassOffer, now: Timestamp) -> Option<DriftReason> {
-    let found = managed.instance_type()?;
+    let instance_type = managed.instance_type()?;
     let is_known = offer.instance_types.is_empty() || managed.known_type().is_some();
     let is_old = now.duration_since(managed.created_at()) >= TYPE_PATIENCE;
-    (!is_known && is_old).then(|| DriftReason::InstanceType { found: found.to_owned() })
+    (!is_known && is_old).then(|| DriftReason::InstanceType { instance_type: instance_type.to_owned() })
 }
 
 #[cfg(test)]

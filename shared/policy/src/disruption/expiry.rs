@@ -12,7 +12,7 @@ use outrigger_model::{NillableDuration, NodeClaim, labels};
 /// So long before it expires a node becomes a candidate, at most, and a tenth of its life.
 const LEAD: Duration = Duration::from_hours(1);
 /// So long after it has expired its replacement is still waited for.
-const PATIENCE: SignedDuration = SignedDuration::from_hours(1);
+const FORCED_AFTER: SignedDuration = SignedDuration::from_hours(1);
 
 /// When a node that expires gracefully is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,11 +32,11 @@ impl GracefulExpiry {
     }
 
     /// Of a node with this life; `None` where it lives for ever.
-    pub fn of(created_at: Timestamp, expire_after: NillableDuration) -> Option<Self> {
+    pub fn for_lifetime(created_at: Timestamp, expire_after: NillableDuration) -> Option<Self> {
         let life = expire_after.get()?;
         let at = created_at.checked_add(SignedDuration::try_from(life).ok()?).ok()?;
         let lead = SignedDuration::try_from(LEAD.min(life / 10)).ok()?;
-        let (replaced_from, forced_at) = (at.checked_sub(lead).ok()?, at.checked_add(PATIENCE).ok()?);
+        let (replaced_from, forced_at) = (at.checked_sub(lead).ok()?, at.checked_add(FORCED_AFTER).ok()?);
         Some(Self { replaced_from, at, forced_at })
     }
 }
@@ -56,9 +56,9 @@ mod tests {
             (NillableDuration::NEVER, None),
         ];
         for (life, expected) in table {
-            let found = GracefulExpiry::of(at(0), life);
-            let found = found.map(|it| [it.replaced_from, it.at, it.forced_at]);
-            assert_eq!(found, expected.map(|minutes| minutes.map(at)), "{life}");
+            let expiry = GracefulExpiry::for_lifetime(at(0), life);
+            let expiry = expiry.map(|expiry| [expiry.replaced_from, expiry.at, expiry.forced_at]);
+            assert_eq!(expiry, expected.map(|minutes| minutes.map(at)), "{life}");
         }
     }
 }

@@ -151,7 +151,7 @@ fn machine() -> InstanceType {
 }
 
 fn node(index: usize) -> Node {
-    let told = [
+    let node_labels = [
         (labels::NODE_POOL, "web"),
         (labels::INITIALIZED, "true"),
         (labels::INSTANCE_TYPE, "m5.large"),
@@ -161,7 +161,7 @@ fn node(index: usize) -> Node {
     Node {
         name: format!("i-{index}"),
         provider_id: Some(format!("aws:///us-east-1a/i-{index}")),
-        labels: told.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+        labels: node_labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
         created_at: minutes_ago(24 * 60),
         ..fixtures::node(Vec::new())
     }

@@ -12,7 +12,7 @@ use crate::leaving::eviction::EvictionBlocker;
 
 /// Why a node is left alone, by disruption as a whole or by consolidation alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum WhyKept {
     /// It has not finished starting, or waits for its planned pods.
     NotInitialized,
     /// There is no NodePool of the name that it has.
@@ -157,7 +157,7 @@ pub enum Kept {
     /// Too few instance types are cheaper to replace a spot node with another.
     TooFewSpotTypes {
         /// How many are.
-        found: usize,
+        cheaper: usize,
         /// How many must be.
         least: usize,
     },
@@ -167,7 +167,7 @@ pub enum Kept {
     TimeIsUp,
 }
 
-impl Kept {
+impl WhyKept {
     /// Whether it passes by itself within minutes.
     pub const fn is_passing(&self) -> bool {
         matches!(
@@ -239,7 +239,7 @@ impl Kept {
     }
 }
 
-impl fmt::Display for Kept {
+impl fmt::Display for WhyKept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotInitialized => f.write_str("not initialized yet"),
@@ -293,8 +293,8 @@ impl fmt::Display for Kept {
             }
             Self::NothingCheaper => f.write_str("nothing cheaper has room for its pods"),
             Self::NotWorthIt { saving, least } => write!(f, "saves {saving}, least is {least}"),
-            Self::TooFewSpotTypes { found, least } => {
-                write!(f, "{found} cheaper spot instance types, least is {least}")
+            Self::TooFewSpotTypes { cheaper, least } => {
+                write!(f, "{cheaper} cheaper spot instance types, least is {least}")
             }
             Self::TakesPodsIn => f.write_str("pods of nodes that go move to it"),
             Self::TimeIsUp => f.write_str("the time for this decision was over before its turn"),
@@ -368,37 +368,40 @@ mod tests {
         let time = |text: &str| format!("2026-11-{text}Z").parse().unwrap();
         let until = |text: &str| Until { at: time(text), now };
         let price = |dollars| Price::from_dollars(dollars).unwrap();
-        let closed = |closed, budget: &str| Kept::BudgetClosed { closed, now, budget: budget.into() };
+        let closed = |closed, budget: &str| WhyKept::BudgetClosed { closed, now, budget: budget.into() };
         let blocker = Box::new(EvictionBlocker::DoNotDisrupt { pod: pod.clone(), unreadable: None });
         let table = [
             (closed(Closed::Until(time("21T06:00:00")), ""), "budget 0 until 06:00 UTC"),
             (closed(Closed::Until(time("23T06:00:00")), ""), "budget 0 until 2026-11-23 06:00 UTC"),
             (closed(Closed::Always, "budgets[0]: nodes 0"), "budget 0 (budgets[0]: nodes 0)"),
-            (Kept::BudgetUsedUp { at_once: 2 }, "budget 2 used up"),
-            (Kept::TooYoung { least: Duration::from_mins(5) }, "younger than 5m"),
+            (WhyKept::BudgetUsedUp { at_once: 2 }, "budget 2 used up"),
+            (WhyKept::TooYoung { least: Duration::from_mins(5) }, "younger than 5m"),
             (
-                Kept::PodStays { blocker: blocker.clone(), until: Some(until("20T13:00:30")) },
+                WhyKept::PodStays { blocker: blocker.clone(), until: Some(until("20T13:00:30")) },
                 "the pod default/x asks not to be disrupted until 13:00:30 UTC",
             ),
-            (Kept::PodStays { blocker, until: None }, "the pod default/x asks not to be disrupted"),
+            (WhyKept::PodStays { blocker, until: None }, "the pod default/x asks not to be disrupted"),
             (
-                Kept::PodWaits { budget: pod.clone(), pod: pod.clone() },
+                WhyKept::PodWaits { budget: pod.clone(), pod: pod.clone() },
                 "the budget default/x lets the pod default/x not go just now",
             ),
             (
-                Kept::NotWorthIt { saving: price(0.004), least: price(0.02) },
+                WhyKept::NotWorthIt { saving: price(0.004), least: price(0.02) },
                 "saves $0.0040/h, least is $0.0200/h",
             ),
             (
-                Kept::OnlyPacked { pod: pod.clone() },
+                WhyKept::OnlyPacked { pod: pod.clone() },
                 "no other place for the pod default/x where kube-scheduler spreads the others",
             ),
             (
-                Kept::NoPlaceFor { pod: pod.clone(), why: "no room".into() },
+                WhyKept::NoPlaceFor { pod: pod.clone(), why: "no room".into() },
                 "no other place for the pod default/x: no room",
             ),
-            (Kept::NoPlaceFor { pod, why: String::new() }, "no other place for the pod default/x"),
-            (Kept::TooFewSpotTypes { found: 3, least: 15 }, "3 cheaper spot instance types, least is 15"),
+            (WhyKept::NoPlaceFor { pod, why: String::new() }, "no other place for the pod default/x"),
+            (
+                WhyKept::TooFewSpotTypes { cheaper: 3, least: 15 },
+                "3 cheaper spot instance types, least is 15",
+            ),
         ];
         for (kept, expected) in table {
             assert_eq!(kept.to_string(), expected, "{}", kept.as_str());

@@ -14,9 +14,9 @@ pub(super) struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    pub(super) fn of(on: &[&'a Pod]) -> Self {
+    pub(super) fn from_pods(pods: &[&'a Pod]) -> Self {
         let lives = |pod: &&&Pod| matches!(pod.state, PodState::Bound | PodState::Leaving);
-        let evictable = on.iter().filter(|pod| !pod.is_bound_to_its_node());
+        let evictable = pods.iter().filter(|pod| !pod.is_bound_to_its_node());
         Self {
             pods: evictable.clone().filter(|pod| pod.is_reschedulable()).copied().collect(),
             lost_pods: evictable

@@ -51,7 +51,7 @@ pub fn managed_nodes(snapshot: &Snapshot) -> Vec<ManagedNode<'_>> {
             pool_name,
             pool,
             offer: pool
-                .map_or_else(|| offer_without_pool(snapshot, node, claim), |it| snapshot.offer_for(it)),
+                .map_or_else(|| offer_without_pool(snapshot, node, claim), |pool| snapshot.offer_for(pool)),
             pods: pods.remove(node.name.as_str()).unwrap_or_default(),
             is_held_now: claim.is_some_and(|claim| held.contains(claim.name.as_str())),
         })
@@ -65,11 +65,15 @@ fn offer_without_pool<'a>(
     node: &Node,
     claim: Option<&NodeClaim>,
 ) -> Option<&'a ClassOffer> {
-    let of_claim = claim.and_then(|claim| claim.status.instance.as_ref()).map(|it| it.instance_type.as_str());
+    let of_claim = claim
+        .and_then(|claim| claim.status.instance.as_ref())
+        .map(|instance| instance.instance_type.as_str());
     let of_label = || node.labels.get(labels::INSTANCE_TYPE).map(String::as_str);
     let name = of_claim.or_else(of_label)?;
-    let makes = |offer: &&ClassOffer| offer.instance_types.iter().any(|known| known.name == name);
-    let is_its = |offer: &&ClassOffer| claim.is_some_and(|it| offer.class.reference == it.spec.node_class);
+    let makes =
+        |offer: &&ClassOffer| offer.instance_types.iter().any(|instance_type| instance_type.name == name);
+    let is_its =
+        |offer: &&ClassOffer| claim.is_some_and(|claim| offer.class.reference == claim.spec.node_class);
     let mut making = snapshot.classes.iter().filter(makes);
     making.clone().find(is_its).or_else(|| making.next())
 }
@@ -168,7 +172,7 @@ impl<'a> ManagedNode<'a> {
     /// Its instance type, as its class makes it.
     pub(crate) fn known_type(&self) -> Option<&'a InstanceType> {
         let name = self.instance_type()?;
-        self.offer?.instance_types.iter().find(|known| known.name == name)
+        self.offer?.instance_types.iter().find(|listed| listed.name == name)
     }
 
     /// Its zone.

@@ -42,7 +42,7 @@ pub struct Wasted<'a> {
 
 impl<'a> Wasted<'a> {
     /// As it was remembered lately.
-    pub fn of(snapshot: &'a Snapshot) -> Self {
+    pub fn new(snapshot: &'a Snapshot) -> Self {
         let lately = |waste: &Waste| snapshot.taken_at.duration_since(waste.until) <= REMEMBERED;
         let remembered = snapshot.waste.iter().filter(|(_, waste)| lately(waste));
         Self { snapshot, by_node: remembered.map(|(node, waste)| (node.clone(), *waste)).collect() }
@@ -68,7 +68,7 @@ impl<'a> Wasted<'a> {
     }
 
     /// What is to be remembered.
-    pub fn told(self) -> BTreeMap<String, Waste> {
+    pub fn into_remembered(self) -> BTreeMap<String, Waste> {
         self.by_node
     }
 }
@@ -94,31 +94,32 @@ mod tests {
         let mut waste = BTreeMap::new();
         for (minutes, expected) in [(0, 0.0), (1, 0.01), (2, 0.02), (60, 0.0), (59, 0.0)] {
             let snapshot = look(minutes, waste);
-            let mut wasted = Wasted::of(&snapshot);
-            let found = wasted.add(&nodes, 600_000_000);
-            assert!((found - expected).abs() < 1e-8, "{minutes}: {found}");
-            waste = wasted.told();
+            let mut wasted = Wasted::new(&snapshot);
+            let dollars = wasted.add(&nodes, 600_000_000);
+            assert!((dollars - expected).abs() < 1e-8, "{minutes}: {dollars}");
+            waste = wasted.into_remembered();
         }
         let snapshot = look(61, waste);
-        let found = Wasted::of(&snapshot).add(&nodes, 600_000_000);
-        assert!((found - 0.02).abs() < 1e-8, "2 minutes since the clock went back: {found}");
+        let dollars = Wasted::new(&snapshot).add(&nodes, 600_000_000);
+        assert!((dollars - 0.02).abs() < 1e-8, "2 minutes since the clock went back: {dollars}");
     }
 
     #[test]
     fn a_node_wastes_its_share_and_no_more_than_is_known() {
         let before = Waste { nanos: 7, until: at(0) };
         let snapshot = look(9, BTreeMap::from([("a".to_owned(), before), ("c".to_owned(), before)]));
-        let mut wasted = Wasted::of(&snapshot);
+        let mut wasted = Wasted::new(&snapshot);
         wasted.add(&[("a", 3_000_000_000), ("b", 1_000_000_000)], 1_000_000_000);
         wasted.add(&[("d", 0)], -5);
-        let told = wasted.told();
-        let nanos: Vec<(&str, u64)> = told.iter().map(|(node, waste)| (node.as_str(), waste.nanos)).collect();
+        let remembered = wasted.into_remembered();
+        let nanos: Vec<(&str, u64)> =
+            remembered.iter().map(|(node, waste)| (node.as_str(), waste.nanos)).collect();
         assert_eq!(nanos, [("a", 7 + 37_500_000), ("b", 0), ("c", 7), ("d", 0)]);
-        let later = look(10, told);
-        let remembered: Vec<String> = Wasted::of(&later).told().into_keys().collect();
+        let later = look(10, remembered);
+        let remembered: Vec<String> = Wasted::new(&later).into_remembered().into_keys().collect();
         assert_eq!(remembered, ["a", "b", "c", "d"]);
         let much_later = look(11, later.waste);
-        let remembered: Vec<String> = Wasted::of(&much_later).told().into_keys().collect();
+        let remembered: Vec<String> = Wasted::new(&much_later).into_remembered().into_keys().collect();
         assert_eq!(remembered, ["a", "b", "d"]);
     }
 }

@@ -57,12 +57,12 @@ fn labels_of(
     instance_type: &InstanceType,
     capacity_type: CapacityType,
 ) -> BTreeMap<String, String> {
-    let mut all = instance_type.labels.clone();
-    all.extend(managed.node.labels.clone());
-    all.insert(labels::INSTANCE_TYPE.to_owned(), instance_type.name.clone());
-    all.insert(labels::CAPACITY_TYPE.to_owned(), capacity_type.to_string());
-    all.extend(managed.zone().map(|zone| (labels::ZONE.to_owned(), zone.to_owned())));
-    all
+    let mut labels = instance_type.labels.clone();
+    labels.extend(managed.node.labels.clone());
+    labels.insert(labels::INSTANCE_TYPE.to_owned(), instance_type.name.clone());
+    labels.insert(labels::CAPACITY_TYPE.to_owned(), capacity_type.to_string());
+    labels.extend(managed.zone().map(|zone| (labels::ZONE.to_owned(), zone.to_owned())));
+    labels
 }
 
 #[cfg(test)]
@@ -95,7 +95,8 @@ mod tests {
         assert_eq!(cost(&world), Some(0.1));
         let types = Arc::make_mut(&mut world.snapshot.classes[0].instance_types);
         for id in ["cr-0", "cr-1"] {
-            let on_demand = types[0].offerings.iter().find(|it| it.capacity_type == CapacityType::OnDemand);
+            let on_demand =
+                types[0].offerings.iter().find(|offering| offering.capacity_type == CapacityType::OnDemand);
             let reserved = Offering {
                 capacity_type: CapacityType::Reserved,
                 price: Price::ZERO,
@@ -128,8 +129,8 @@ mod tests {
             let mut world = World::new();
             change(&mut world);
             let managed = managed_nodes(&world.snapshot);
-            let found = of_instance(&managed[0], overlays).map(Price::dollars);
-            assert_eq!(found, expected, "{what}");
+            let actual = of_instance(&managed[0], overlays).map(Price::dollars);
+            assert_eq!(actual, expected, "{what}");
         }
     }
 }

@@ -11,7 +11,7 @@ use outrigger_model::resources::{CPU, MEMORY, PODS};
 use outrigger_model::{NillableDuration, Price, Resources, Snapshot};
 
 use super::candidates::{Candidates, after};
-use super::kept::Kept;
+use super::kept::WhyKept;
 use super::load::Load;
 use super::managed_nodes::{ManagedNode, managed_nodes};
 use super::price;
@@ -46,30 +46,32 @@ pub struct RankedNode {
 /// Ranks the nodes of each pool. Those that are `going` are steered away from in any case.
 pub fn rank(
     snapshot: &Snapshot,
-    found: &Candidates<'_>,
+    judged: &Candidates<'_>,
     going: &BTreeSet<&str>,
     settings: &DisruptionSettings,
     options: &Options<'_>,
 ) -> Vec<RankedNode> {
-    let kept: BTreeMap<&str, &Kept> =
-        found.kept.iter().map(|kept| (kept.node.name.as_str(), &kept.reason)).collect();
-    let drifted = found.candidates.iter().filter(|candidate| !candidate.drift.is_empty());
+    let kept: BTreeMap<&str, &WhyKept> =
+        judged.kept.iter().map(|kept| (kept.node.name.as_str(), &kept.reason)).collect();
+    let drifted = judged.candidates.iter().filter(|candidate| !candidate.drift.is_empty());
     let drifted: BTreeSet<&str> = drifted.map(|candidate| candidate.node.name.as_str()).collect();
     let mut pools: BTreeMap<&str, Vec<Standing<'_>>> = BTreeMap::new();
     for managed in managed_nodes(snapshot) {
         let name = managed.node.name.as_str();
-        let Some(stays) = kept.get(name).map_or(Some(Stays::Now), |reason| stays(reason)) else { continue };
+        let Some(kept_for) = kept.get(name).map_or(Some(KeptFor::Now), |reason| kept_for(reason)) else {
+            continue;
+        };
         let Some(instance) = price::of_instance(&managed, &snapshot.overlays) else { continue };
         let cost = (instance + price::beside(&managed, options)).dollars();
         let turn = match () {
-            () if stays == Stays::Always => Turn::Stays,
+            () if kept_for == KeptFor::Always => Turn::Stays,
             () if going.contains(name) => Turn::Goes,
             () if drifted.contains(name) || expires_before_long(&managed, settings, snapshot.taken_at) => {
                 Turn::IsReplaced
             }
             () => Turn::ByWaste,
         };
-        pools.entry(managed.pool_name).or_default().push(Standing::of(&managed, turn, cost));
+        pools.entry(managed.pool_name).or_default().push(Standing::new(&managed, turn, cost));
     }
     pools.into_values().flat_map(ranked).collect()
 }
@@ -86,7 +88,7 @@ fn expires_before_long(managed: &ManagedNode<'_>, settings: &DisruptionSettings,
 
 /// How long a node stays.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stays {
+enum KeptFor {
     /// It may go, or might before long.
     Now,
     /// Something on it never lets it go.
@@ -95,15 +97,17 @@ enum Stays {
 
 /// How long a node stays that is kept for a reason; `None` where its pool gives none up, or pods
 /// cannot come to it.
-const fn stays(reason: &Kept) -> Option<Stays> {
+const fn kept_for(reason: &WhyKept) -> Option<KeptFor> {
     match reason {
-        Kept::TooYoung { .. }
-        | Kept::ConsolidateAfter { .. }
-        | Kept::NotEmpty { .. }
-        | Kept::PodWaits { .. }
-        | Kept::Nominated { .. }
-        | Kept::OutsideWindows { .. } => Some(Stays::Now),
-        Kept::PodStays { .. } | Kept::DoNotDisrupt { .. } | Kept::Unreadable { .. } => Some(Stays::Always),
+        WhyKept::TooYoung { .. }
+        | WhyKept::ConsolidateAfter { .. }
+        | WhyKept::NotEmpty { .. }
+        | WhyKept::PodWaits { .. }
+        | WhyKept::Nominated { .. }
+        | WhyKept::OutsideWindows { .. } => Some(KeptFor::Now),
+        WhyKept::PodStays { .. } | WhyKept::DoNotDisrupt { .. } | WhyKept::Unreadable { .. } => {
+            Some(KeptFor::Always)
+        }
         _ => None,
     }
 }
@@ -130,7 +134,7 @@ struct Standing<'a> {
 }
 
 impl<'a> Standing<'a> {
-    fn of(managed: &ManagedNode<'a>, turn: Turn, cost: f64) -> Self {
+    fn new(managed: &ManagedNode<'a>, turn: Turn, cost: f64) -> Self {
         let mut taken = Resources::new();
         let mut demand = Resources::new();
         for pod in managed.pods.iter().filter(|pod| pod.occupies(&managed.node.name)) {
@@ -142,14 +146,14 @@ impl<'a> Standing<'a> {
         let allocatable = &managed.node.allocatable;
         let mut free = allocatable.clone();
         free.subtract(&taken);
-        let pods = Load::of(&managed.pods).count().max(1);
+        let pods = Load::from_pods(&managed.pods).count().max(1);
         Self {
             name: &managed.node.name,
             turn,
             is_steered: managed.node.is_disruption_candidate(),
             waste: cost * (1.0 - dominant_share(&taken, allocatable)).max(0.0) / pods as f64,
-            demand: Amounts::of(&demand),
-            free: Amounts::of(&free),
+            demand: Amounts::from_resources(&demand),
+            free: Amounts::from_resources(&free),
         }
     }
 
@@ -164,8 +168,8 @@ impl<'a> Standing<'a> {
 
 /// The share of the resource of which pods take most, pods themselves aside.
 fn dominant_share(taken: &Resources, allocatable: &Resources) -> f64 {
-    let all = allocatable.iter().filter(|(name, amount)| *name != PODS && amount.as_f64() > 0.0);
-    all.map(|(name, amount)| taken.get(name).as_f64() / amount.as_f64()).fold(0.0, f64::max)
+    let resources = allocatable.iter().filter(|(name, amount)| *name != PODS && amount.as_f64() > 0.0);
+    resources.map(|(name, amount)| taken.get(name).as_f64() / amount.as_f64()).fold(0.0, f64::max)
 }
 
 /// Ranks the nodes of one pool: pods are welcome to as many as have enough room together, the best
@@ -177,7 +181,7 @@ fn ranked(mut nodes: Vec<Standing<'_>>) -> Vec<RankedNode> {
     });
     let demand = nodes.iter().fold(Amounts::default(), |sum, node| sum + node.demand);
     let mut free = Amounts::default();
-    let mut all = Vec::new();
+    let mut ranking = Vec::new();
     for node in nodes {
         let enough = if node.is_steered { LEAST_FREE } else { MOST_FREE };
         let is_steered = match node.turn {
@@ -188,9 +192,13 @@ fn ranked(mut nodes: Vec<Standing<'_>>) -> Vec<RankedNode> {
         if !is_steered {
             free = free + node.free;
         }
-        all.push(RankedNode { node: node.name.to_owned(), is_steered, deletion_cost: node.deletion_cost() });
+        ranking.push(RankedNode {
+            node: node.name.to_owned(),
+            is_steered,
+            deletion_cost: node.deletion_cost(),
+        });
     }
-    all
+    ranking
 }
 
 /// Processors and bytes of memory.
@@ -202,7 +210,7 @@ struct Amounts {
 
 impl Amounts {
     /// Less than nothing counts as nothing.
-    fn of(resources: &Resources) -> Self {
+    fn from_resources(resources: &Resources) -> Self {
         let amount = |name| resources.get(name).as_f64().max(0.0);
         Self { cpu: amount(CPU), memory: amount(MEMORY) }
     }
@@ -249,7 +257,8 @@ mod tests {
 
     /// The nodes in their order; those that are steered away from in parentheses.
     fn order(nodes: Vec<Standing<'_>>) -> String {
-        let name = |it: &RankedNode| if it.is_steered { format!("({})", it.node) } else { it.node.clone() };
+        let name =
+            |node: &RankedNode| if node.is_steered { format!("({})", node.node) } else { node.node.clone() };
         ranked(nodes).iter().map(name).collect::<Vec<_>>().join(" ")
     }
 
@@ -260,7 +269,7 @@ mod tests {
         // 10.6 are asked for, of which a tenth must be free on others before a node is steered away
         // from.
         assert_eq!(order(nodes()), "b d c (a)");
-        let costs: Vec<i32> = ranked(nodes()).iter().map(|it| it.deletion_cost).collect();
+        let costs: Vec<i32> = ranked(nodes()).iter().map(|node| node.deletion_cost).collect();
         assert_eq!(costs, [-1_001, -2_001, -20_001, -30_001]);
     }
 

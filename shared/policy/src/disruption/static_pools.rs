@@ -13,12 +13,12 @@ pub const SURPLUS: &str = "Surplus: its NodePool has more nodes than spec.replic
 /// How many nodes each static pool has that serve, beyond its replicas; pools without any are
 /// absent. A node that is yet to start, or that nobody hears of, does not count: nothing is ended
 /// for it.
-pub(super) fn surplus<'a>(all: &[ManagedNode<'a>]) -> BTreeMap<&'a str, usize> {
+pub(super) fn surplus<'a>(nodes: &[ManagedNode<'a>]) -> BTreeMap<&'a str, usize> {
     let serves = |managed: &&ManagedNode<'a>| {
         managed.is_initialized() && managed.node.ready && !managed.is_leaving() && managed.command().is_none()
     };
     let mut pools: BTreeMap<&str, (&NodePool, usize)> = BTreeMap::new();
-    for managed in all.iter().filter(serves) {
+    for managed in nodes.iter().filter(serves) {
         if let Some(pool) = managed.pool.filter(|pool| pool.spec.replicas.is_some()) {
             pools.entry(managed.pool_name).or_insert((pool, 0)).1 += 1;
         }
@@ -38,9 +38,9 @@ pub fn replicas(pool: &NodePool) -> usize {
 /// The names of the nodes that are ended since their static pools have too many, among those that
 /// are free to go: those with the fewest pods (Karpenter's order, where each pod counts as much as
 /// any other).
-pub fn ended<'f>(found: &'f Candidates<'_>, is_free: impl Fn(&Candidate<'_>) -> bool) -> BTreeSet<&'f str> {
+pub fn ended<'f>(judged: &'f Candidates<'_>, is_free: impl Fn(&Candidate<'_>) -> bool) -> BTreeSet<&'f str> {
     let mut pools: BTreeMap<&str, Vec<&Candidate<'_>>> = BTreeMap::new();
-    for candidate in &found.candidates {
+    for candidate in &judged.candidates {
         if candidate.pool.spec.replicas.is_some()
             && candidate.not_consolidated.is_none()
             && is_free(candidate)
@@ -50,9 +50,11 @@ pub fn ended<'f>(found: &'f Candidates<'_>, is_free: impl Fn(&Candidate<'_>) -> 
     }
     let mut ended = BTreeSet::new();
     for (pool, mut nodes) in pools {
-        nodes.sort_by_key(|it| (it.evictions(), it.node.created_at, &it.node.name));
-        nodes.truncate(found.surplus.get(pool).copied().unwrap_or(0));
-        ended.extend(nodes.iter().map(|it| it.node.name.as_str()));
+        nodes.sort_by_key(|candidate| {
+            (candidate.evictions(), candidate.node.created_at, &candidate.node.name)
+        });
+        nodes.truncate(judged.surplus.get(pool).copied().unwrap_or(0));
+        ended.extend(nodes.iter().map(|candidate| candidate.node.name.as_str()));
     }
     ended
 }

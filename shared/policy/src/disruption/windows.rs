@@ -7,16 +7,16 @@ use outrigger_model::NodePool;
 use outrigger_model::node_pool::window::DisruptionWindow;
 
 use super::budgets::window::Window;
-use super::kept::{Kept, Until};
+use super::kept::{Until, WhyKept};
 
 /// Why the nodes of a pool are kept now; `None` within one of its windows, and where it has none.
-pub(super) fn kept_outside(pool: &NodePool, now: Timestamp) -> Option<Kept> {
+pub(super) fn kept_outside(pool: &NodePool, now: Timestamp) -> Option<WhyKept> {
     let windows = pool.disruption_wishes().windows?;
     if windows.iter().any(|window| is_open(window, now)) {
         return None;
     }
     let next = windows.iter().filter_map(|window| begins(window, now)).min();
-    Some(Kept::OutsideWindows { next: next.map(|at| Until { at, now }) })
+    Some(WhyKept::OutsideWindows { next: next.map(|at| Until { at, now }) })
 }
 
 fn is_open(window: &DisruptionWindow, now: Timestamp) -> bool {
@@ -54,8 +54,8 @@ mod tests {
             let mut pool = NodePool::bare("web", NodeClassRef::instance_group("nodes"));
             let wish = windows.map(|value| (labels::DISRUPTION_WINDOWS.to_owned(), value.to_owned()));
             pool.annotations.extend(wish);
-            let found = kept_outside(&pool, now()).map(|kept| kept.to_string());
-            assert_eq!(found, expected, "{windows:?}");
+            let actual = kept_outside(&pool, now()).map(|kept| kept.to_string());
+            assert_eq!(actual, expected, "{windows:?}");
         }
     }
 }

@@ -25,14 +25,14 @@ pub struct LeftAlone<'a> {
 
 impl<'a> LeftAlone<'a> {
     /// What follows from the facts of a snapshot.
-    pub fn of(snapshot: &'a Snapshot) -> Self {
+    pub fn new(snapshot: &'a Snapshot) -> Self {
         let (health, now) = (&snapshot.health, snapshot.taken_at);
         let paused = paused(health, now);
         let classes = snapshot.classes.iter().map(|offer| &offer.class);
         let with_subnets = classes.filter(|class| !class.subnets.is_empty());
         Self {
             subnets: with_subnets.map(|class| (&class.reference, usable_subnets(snapshot, class))).collect(),
-            spot: SpotShortage::of(snapshot, &paused),
+            spot: SpotShortage::new(snapshot, &paused),
             paused,
             probing: probing(health, now),
             quarantined: quarantined(health, now),

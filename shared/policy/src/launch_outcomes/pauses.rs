@@ -60,9 +60,9 @@ mod tests {
             let mut health = LaunchHealth::default();
             let [refused, breaker] = [refused, breaker].map(|until| until.map(|until| hold(until, "no")));
             health.pools.insert("web".into(), PoolHealth { refused, breaker, ..PoolHealth::default() });
-            let found =
+            let actual =
                 (paused(&health, at(10)).contains_key("web"), probing(&health, at(10)).contains("web"));
-            assert_eq!(found, (pauses, tries), "{health:?}");
+            assert_eq!(actual, (pauses, tries), "{health:?}");
         }
     }
 

@@ -20,12 +20,12 @@ pub struct SpotShortage<'a> {
 
 impl<'a> SpotShortage<'a> {
     /// What follows from the refusals of a snapshot in which these pools are paused.
-    pub fn of(snapshot: &'a Snapshot, paused: &BTreeMap<String, String>) -> Self {
+    pub fn new(snapshot: &'a Snapshot, paused: &BTreeMap<String, String>) -> Self {
         let mut shortage = Self::default();
         if snapshot.spot_refusals.is_empty() {
             return shortage;
         }
-        let demand = OnDemand::of(snapshot, paused);
+        let demand = OnDemand::new(snapshot, paused);
         let mut fleets: BTreeMap<&str, u32> = BTreeMap::new();
         for refusal in &snapshot.spot_refusals {
             let mut most = 0;
@@ -80,7 +80,7 @@ struct OnDemand<'a> {
 }
 
 impl<'a> OnDemand<'a> {
-    fn of(snapshot: &'a Snapshot, paused: &BTreeMap<String, String>) -> Self {
+    fn new(snapshot: &'a Snapshot, paused: &BTreeMap<String, String>) -> Self {
         let sells = |pool: &&NodePool| {
             let allows = pool.requirements().allow(labels::CAPACITY_TYPE, CapacityType::OnDemand.as_str());
             allows && !paused.contains_key(&pool.name)
@@ -98,8 +98,8 @@ impl<'a> OnDemand<'a> {
         if refusal.pods.is_empty() {
             return self.pools.iter().any(|pool| pool.name == refusal.node_pool);
         }
-        let mut known = refusal.pods.iter().filter_map(|uid| self.pods.get(uid.as_str())).peekable();
-        known.peek().is_some() && known.all(|pod| self.pools.iter().any(|pool| takes(pool, pod)))
+        let mut pods = refusal.pods.iter().filter_map(|uid| self.pods.get(uid.as_str())).peekable();
+        pods.peek().is_some() && pods.all(|pod| self.pools.iter().any(|pool| takes(pool, pod)))
     }
 }
 
@@ -178,12 +178,12 @@ mod tests {
     fn left_alone(world: &Snapshot, refused: &SpotRefusal, fleets: usize, second: i64) -> Vec<String> {
         let spot_refusals = vec![refused.clone(); fleets];
         let later = Snapshot { taken_at: at(second), spot_refusals, ..world.clone() };
-        let shortage = SpotShortage::of(&later, &BTreeMap::new());
+        let shortage = SpotShortage::new(&later, &BTreeMap::new());
         let zones = ["a", "b"];
-        let all =
+        let offerings =
             later.classes[0].instance_types.iter().flat_map(|kind| zones.map(|zone| (&kind.name, zone)));
-        let left = all.filter(|(kind, zone)| shortage.covers(kind, zone));
-        left.map(|(kind, zone)| format!("{kind} {zone}")).collect()
+        let covered = offerings.filter(|(kind, zone)| shortage.covers(kind, zone));
+        covered.map(|(kind, zone)| format!("{kind} {zone}")).collect()
     }
 
     #[test]
@@ -238,8 +238,8 @@ mod tests {
             ("another pool is fixed", vec![plain("web", &["spot"]), fixed()], PodSpec::default(), false),
         ];
         for (what, pools, spec, expected) in table {
-            let left = left_alone(&world(pools, spec), &refusal(&["p"]), 2, 1);
-            assert_eq!(!left.is_empty(), expected, "{what}");
+            let covered = left_alone(&world(pools, spec), &refusal(&["p"]), 2, 1);
+            assert_eq!(!covered.is_empty(), expected, "{what}");
         }
     }
 
@@ -248,7 +248,7 @@ mod tests {
         let mut world = world(vec![pool("web", &["spot", "on-demand"], Vec::new())], PodSpec::default());
         world.spot_refusals = vec![refusal(&["p"]); 2];
         let paused = BTreeMap::from([("web".to_owned(), "it is".to_owned())]);
-        assert!(!SpotShortage::of(&world, &paused).covers("m5.large", "a"));
-        assert!(SpotShortage::of(&world, &BTreeMap::new()).covers("m5.large", "a"));
+        assert!(!SpotShortage::new(&world, &paused).covers("m5.large", "a"));
+        assert!(SpotShortage::new(&world, &BTreeMap::new()).covers("m5.large", "a"));
     }
 }

@@ -44,7 +44,7 @@ impl LeavingClaims {
     }
 
     /// The claims that end, and those that a command is to replace.
-    pub fn of(claims: &[NodeClaim], commands: &[Command], now: Timestamp) -> Self {
+    pub fn ending_or_replaced(claims: &[NodeClaim], commands: &[Command], now: Timestamp) -> Self {
         let mut leaving = Self::ending(claims);
         let replaced = held(claims, commands, now).filter_map(NodeClaim::instance_id);
         leaving.until.extend(replaced.map(|id| (id.to_owned(), Timestamp::MAX)));
@@ -122,7 +122,7 @@ mod tests {
     fn reschedules(node: &Node, state: Option<ClaimState>, pod: &Pod) -> bool {
         let claims: Vec<NodeClaim> =
             state.into_iter().map(|state| claim().with_status(|status| status.state = state)).collect();
-        let leaving = LeavingClaims::of(&claims, &[], at(0));
+        let leaving = LeavingClaims::ending_or_replaced(&claims, &[], at(0));
         leaving.nodes([node]).reschedules(pod, EvictionRules { budgets: &[], now: at(0) })
     }
 
@@ -148,8 +148,8 @@ mod tests {
             (&foreign, None, false),
         ];
         for (node, state, leaves) in table {
-            let found = reschedules(node, state, &pod("ReplicaSet", PodState::Bound));
-            assert_eq!(found, leaves, "{state:?} {node:?}");
+            let actual = reschedules(node, state, &pod("ReplicaSet", PodState::Bound));
+            assert_eq!(actual, leaves, "{state:?} {node:?}");
         }
     }
 
@@ -165,8 +165,8 @@ mod tests {
             ("", PodState::Bound, false),
         ];
         for (owner, state, leaves) in table {
-            let found = reschedules(&node(Vec::new()), Some(ClaimState::Draining), &pod(owner, state));
-            assert_eq!(found, leaves, "{owner:?} {state:?}");
+            let actual = reschedules(&node(Vec::new()), Some(ClaimState::Draining), &pod(owner, state));
+            assert_eq!(actual, leaves, "{owner:?} {state:?}");
         }
     }
 
@@ -189,8 +189,8 @@ mod tests {
             (drains, Lost, CapacityType::OnDemand, None, true),
             (drains, InstanceGone, CapacityType::OnDemand, None, true),
         ];
-        for (state, reason, kind, left, expected) in table {
-            let termination = Termination { by: left.map(at), ..Termination::new(reason, "test", at(0)) };
+        for (state, reason, kind, deadline, expected) in table {
+            let termination = Termination { by: deadline.map(at), ..Termination::new(reason, "test", at(0)) };
             let mut ending = claim().with_status(|status| {
                 status.state = state;
                 status.termination = Some(termination);
@@ -201,7 +201,7 @@ mod tests {
             let claims = LeavingClaims::ending(&[ending]);
             let nodes = claims.nodes([&node]);
             let rules = EvictionRules { budgets: &[], now: at(0) };
-            assert_eq!(nodes.reschedules(&shy, rules), expected, "{state:?} {reason} {kind} {left:?}");
+            assert_eq!(nodes.reschedules(&shy, rules), expected, "{state:?} {reason} {kind} {deadline:?}");
             shy.do_not_disrupt = None;
             assert!(nodes.reschedules(&shy, rules));
         }

@@ -25,11 +25,11 @@ pub(crate) fn tied(snapshot: &Snapshot, falls: &dyn Fn(&str) -> bool) -> Vec<(us
     }
     let nodes = snapshot.nodes.iter().map(|node| (node.name.as_str(), node)).collect();
     let company = Company { snapshot, nodes, falls };
-    let mut known = BTreeMap::new();
+    let mut spec_of_like = BTreeMap::new();
     let mut tied = Vec::new();
     for (index, pod) in snapshot.pods.iter().enumerate().filter(|(_, pod)| minds(pod)) {
         let like = (pod.id.namespace.as_str(), Arc::as_ptr(&pod.labels), Arc::as_ptr(&pod.spec));
-        let spec = known.entry(like).or_insert_with(|| company.tie(pod));
+        let spec = spec_of_like.entry(like).or_insert_with(|| company.tie(pod));
         tied.extend(spec.clone().map(|spec| (index, spec)));
     }
     tied
@@ -60,7 +60,7 @@ impl Company<'_> {
         }
         let is_kept = |other: &&Pod| other.node_name.as_deref().is_some_and(|node| !(self.falls)(node));
         let kept: Vec<&Pod> = like.into_iter().filter(is_kept).collect();
-        if !EvictionRules::of(self.snapshot).keeps_some_of(&kept) {
+        if !EvictionRules::new(self.snapshot).keeps_some_of(&kept) {
             return None;
         }
         let mut spec = PodSpec::clone(&pod.spec);
@@ -80,17 +80,8 @@ impl Company<'_> {
     /// Whether a term of a pod selects another.
     fn selects(&self, pod: &Pod, term: &PodAffinityTerm, other: &Pod) -> bool {
         let namespace = &other.id.namespace;
-        let is_named = term.namespaces.contains(namespace);
-        let is_meant = match &term.namespace_selector {
-            None if term.namespaces.is_empty() => pod.id.namespace == *namespace,
-            None => is_named,
-            Some(all) if all.match_labels.is_empty() && all.match_expressions.is_empty() => true,
-            Some(some) => {
-                let labels = self.snapshot.namespaces.get(namespace);
-                is_named || labels.is_some_and(|labels| some.matches(labels))
-            }
-        };
-        is_meant && term.selector.matches(&other.labels)
+        let labels = self.snapshot.namespaces.get(namespace);
+        term.selects_in(&pod.id.namespace, namespace, labels) && term.selector.matches(&other.labels)
     }
 }
 
@@ -163,10 +154,10 @@ mod tests {
         ];
         for (states, allowed, expected) in table {
             let mut world = world(states, allowed);
-            let found = tied(&world, &|_| false);
-            let places: Vec<usize> = found.iter().map(|(index, _)| *index).collect();
-            assert_eq!(places, expected, "{states:?} {allowed:?}");
-            for (index, spec) in found {
+            let pods_tied = tied(&world, &|_| false);
+            let indices: Vec<usize> = pods_tied.iter().map(|(index, _)| *index).collect();
+            assert_eq!(indices, expected, "{states:?} {allowed:?}");
+            for (index, spec) in pods_tied {
                 let wanted = spec.node_requirements();
                 let within = |zone: &str| {
                     let labels = [(labels::ZONE.to_owned(), zone.to_owned())].into();

@@ -77,7 +77,7 @@ impl fmt::Display for EvictionBlocker {
 
 impl<'a> EvictionRules<'a> {
     /// As a snapshot has them.
-    pub fn of(snapshot: &'a Snapshot) -> Self {
+    pub fn new(snapshot: &'a Snapshot) -> Self {
         Self { budgets: &snapshot.disruption_budgets, now: snapshot.taken_at }
     }
 
@@ -129,7 +129,7 @@ impl<'a> EvictionRules<'a> {
             let held = pods.iter().filter(|pod| is_asked(pod) && !lets_unready_go(budget, pod)).count();
             budget
                 .disruptions_allowed
-                .is_some_and(|allowed| usize::try_from(allowed).is_ok_and(|it| it < held))
+                .is_some_and(|allowed| usize::try_from(allowed).is_ok_and(|allowed| allowed < held))
         })
     }
 
@@ -182,23 +182,23 @@ mod tests {
 
     #[test]
     fn a_pod_stays_where_no_budget_ever_lets_it_go() {
-        let (none, all) = (budget("none", "default", true), budget("some", "default", false));
+        let (blocking, lenient) = (budget("none", "default", true), budget("some", "default", false));
         let elsewhere = budget("none", "other", true);
         let table = [
             (vec![], None),
-            (vec![all.clone()], None),
-            (vec![elsewhere.clone(), all.clone()], None),
-            (vec![none.clone()], Some("the budget default/none never lets the pod default/p go")),
+            (vec![lenient.clone()], None),
+            (vec![elsewhere.clone(), lenient.clone()], None),
+            (vec![blocking.clone()], Some("the budget default/none never lets the pod default/p go")),
             (
-                vec![all, elsewhere, none],
+                vec![lenient, elsewhere, blocking],
                 Some("the budgets default/some and default/none cover the pod default/p"),
             ),
         ];
         let pod = pod("ReplicaSet", PodState::Bound);
         for (budgets, expected) in table {
             let rules = EvictionRules { budgets: &budgets, now: at(0) };
-            let found = rules.blocker(&pod).map(|blocker| blocker.to_string());
-            assert_eq!(found.as_deref(), expected, "{budgets:?}");
+            let actual = rules.blocker(&pod).map(|blocker| blocker.to_string());
+            assert_eq!(actual.as_deref(), expected, "{budgets:?}");
             let ending = Pod { state: PodState::Terminating, ..pod.clone() };
             assert_eq!(rules.blocker(&ending), None, "it goes already");
         }
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_budget_that_is_used_up_keeps_pods_only_for_now() {
-        let of = |namespace: &str, allowed| {
+        let covering = |namespace: &str, allowed| {
             let budget = budget("some", namespace, false);
             PodDisruptionBudget { disruptions_allowed: allowed, ..budget }
         };
@@ -218,7 +218,7 @@ mod tests {
             ("other", Some(0), PodState::Bound, false),
         ];
         for (namespace, allowed, state, expected) in table {
-            let budgets = [of(namespace, allowed)];
+            let budgets = [covering(namespace, allowed)];
             let (rules, pod) = (EvictionRules { budgets: &budgets, now: at(0) }, pod("ReplicaSet", state));
             assert_eq!(rules.used_up(&pod).is_some(), expected, "{budgets:?} {state:?}");
             assert_eq!(rules.blocker(&pod), None, "it goes sooner or later");
@@ -257,7 +257,7 @@ mod tests {
             (NotRunning, IfHealthyBudget, (0, 1), true, "goes"),
         ];
         for (readiness, unhealthy_pods, (current, desired), is_fully_blocking, expected) in table {
-            let told = format!("{readiness:?} {unhealthy_pods:?} {current}/{desired} {is_fully_blocking}");
+            let case = format!("{readiness:?} {unhealthy_pods:?} {current}/{desired} {is_fully_blocking}");
             let budget = PodDisruptionBudget {
                 unhealthy_pods,
                 is_fully_blocking,
@@ -266,10 +266,10 @@ mod tests {
                 ..fixtures::budget("b")
             };
             let pod = Pod { readiness, ..pod("ReplicaSet", PodState::Bound) };
-            assert_eq!(verdict(std::slice::from_ref(&budget), &pod), expected, "{told}");
+            assert_eq!(verdict(std::slice::from_ref(&budget), &pod), expected, "{case}");
             let two = [budget.clone(), budget];
             let of_two = if readiness == NotRunning { "goes" } else { "stays" };
-            assert_eq!(verdict(&two, &pod), of_two, "{told}: the API answers with an error");
+            assert_eq!(verdict(&two, &pod), of_two, "{case}: the API answers with an error");
         }
     }
 
@@ -279,9 +279,9 @@ mod tests {
         let budget = PodDisruptionBudget { unreadable: why, ..fixtures::budget("b") };
         let pod = pod("ReplicaSet", PodState::Bound);
         let rules = EvictionRules { budgets: &[budget], now: at(0) };
-        let told = rules.blocker(&pod).unwrap().to_string();
+        let actual = rules.blocker(&pod).unwrap().to_string();
         let expected = "the budget default/b, which may cover the pod default/p, cannot be read: spec.minAvailable: \
                         found \"ten\"";
-        assert_eq!(told, expected);
+        assert_eq!(actual, expected);
     }
 }

@@ -19,11 +19,12 @@ use super::eviction::{EvictionBlocker, EvictionRules};
 
 /// How long replacements are waited for (Karpenter's commands: 10 min at least); a machine joins
 /// within a few minutes.
-pub const PATIENCE: Duration = Duration::from_mins(10);
+pub const REPLACEMENT_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// Whether replacements are still waited for.
 fn is_current(command: &Command, now: Timestamp) -> bool {
-    SignedDuration::try_from(PATIENCE).is_ok_and(|patience| now.duration_since(command.since) < patience)
+    SignedDuration::try_from(REPLACEMENT_TIMEOUT)
+        .is_ok_and(|timeout| now.duration_since(command.since) < timeout)
 }
 
 /// The commands whose replacements are still waited for.
@@ -51,14 +52,14 @@ pub(super) fn replaced_nodes(snapshot: &Snapshot) -> BTreeSet<&str> {
     if held.is_empty() {
         return BTreeSet::new();
     }
-    let (pods, rules) = (snapshot.pods_by_node(), EvictionRules::of(snapshot));
+    let (pods, rules) = (snapshot.pods_by_node(), EvictionRules::new(snapshot));
     let is_replaced = |node: &&Node| {
         let on = pods.get(node.name.as_str()).map(Vec::as_slice).unwrap_or_default().iter().copied();
-        let found = node.instance_id().and_then(|id| held.get(id));
+        let holder = node.instance_id().and_then(|id| held.get(id));
         let may_end = |(command, claim): &(&Command, &NodeClaim)| {
             command_blocker(command, claim, node, on, rules).is_none()
         };
-        !node.is_disrupted() && found.is_some_and(may_end)
+        !node.is_disrupted() && holder.is_some_and(may_end)
     };
     snapshot.nodes.iter().filter(is_replaced).map(|node| node.name.as_str()).collect()
 }
@@ -230,8 +231,10 @@ fn replaced(
 /// The nodes of a static pool that have yet to be ready; `None` while it has too few. Other pools
 /// have none.
 fn successors<'s>(pool: &str, snapshot: &'s Snapshot, launched: &[&'s PlannedNode]) -> Option<Vec<&'s str>> {
-    let found = snapshot.node_pools.iter().find(|found| found.name == pool);
-    let Some(replicas) = found.and_then(|found| found.spec.replicas) else { return Some(Vec::new()) };
+    let node_pool = snapshot.node_pools.iter().find(|node_pool| node_pool.name == pool);
+    let Some(replicas) = node_pool.and_then(|node_pool| node_pool.spec.replicas) else {
+        return Some(Vec::new());
+    };
     let stays = |claim: &&NodeClaim| claim.status.command.is_none() && claim.status.state.accepts_pods();
     let of_pool = snapshot.claims.iter().filter(|claim| claim.spec.node_pool == pool).filter(stays);
     let (ready, starting): (Vec<&NodeClaim>, Vec<&NodeClaim>) =
@@ -284,8 +287,8 @@ fn places<'p>(
 }
 
 /// The claim of a node that has joined and is not ready for pods yet.
-fn starting<'s>(snapshot: &'s Snapshot, node: &str) -> Option<&'s str> {
-    let node = snapshot.nodes.iter().find(|found| found.name == node)?;
+fn starting<'s>(snapshot: &'s Snapshot, node_name: &str) -> Option<&'s str> {
+    let node = snapshot.nodes.iter().find(|node| node.name == node_name)?;
     let claim = snapshot.claims.iter().find(|claim| claim.instance_id() == node.instance_id())?;
     (claim.status.state < ClaimState::Initialized).then_some(claim.name.as_str())
 }
@@ -306,7 +309,7 @@ pub fn awaiting<'l>(
 
 /// How a command goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum CommandStep {
     /// It waits.
     Wait(WaitsFor),
     /// All that the pods of its nodes wait for is ready.
@@ -334,15 +337,15 @@ impl fmt::Display for WaitsFor {
 }
 
 /// How a command goes on. `ready` holds the claims whose nodes are ready for pods.
-pub fn step(command: &Command, ready: &BTreeSet<String>, now: Timestamp) -> Step {
+pub fn step(command: &Command, ready: &BTreeSet<String>, now: Timestamp) -> CommandStep {
     if !is_current(command, now) {
-        return Step::GiveUp;
+        return CommandStep::GiveUp;
     }
     let Some(replacements) = &command.replacements else {
-        return Step::Wait(WaitsFor::Places);
+        return CommandStep::Wait(WaitsFor::Places);
     };
     let missing: Vec<String> = replacements.iter().filter(|name| !ready.contains(*name)).cloned().collect();
-    if missing.is_empty() { Step::Drain } else { Step::Wait(WaitsFor::Replacements(missing)) }
+    if missing.is_empty() { CommandStep::Drain } else { CommandStep::Wait(WaitsFor::Replacements(missing)) }
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ impl<'a> Supposed<'a> {
         if !is_any_node_leaving(snapshot) {
             return Self::facts(snapshot);
         }
-        let rules = EvictionRules::of(snapshot);
+        let rules = EvictionRules::new(snapshot);
         let replaced = replacement::replaced_nodes(snapshot);
         let is_closed = |node: &Node| replaced.contains(node.name.as_str()) && !node.is_disrupted();
         let closed: Vec<(usize, Node)> = indices(&snapshot.nodes, is_closed)

@@ -37,17 +37,17 @@ pub fn daemons(snapshot: &Snapshot) -> Vec<Daemon<'_>> {
     let whole = snapshot.pods.iter().filter(|pod| pod.degraded.is_none());
     for pod in whole.filter(|pod| !pod.state.is_over()) {
         let Some(set) = pod.daemon_set.as_deref() else { continue };
-        let known = newest.entry(set).or_insert(pod);
-        if (pod.created_at, &pod.uid) > (known.created_at, &known.uid) {
-            *known = pod;
+        let latest = newest.entry(set).or_insert(pod);
+        if (pod.created_at, &pod.uid) > (latest.created_at, &latest.uid) {
+            *latest = pod;
         }
     }
     let sets = snapshot.daemon_sets.iter();
-    sets.map(|set| Daemon::of(set, newest.get(&set.id).copied())).collect()
+    sets.map(|set| Daemon::new(set, newest.get(&set.id).copied())).collect()
 }
 
 impl<'a> Daemon<'a> {
-    fn of(set: &'a DaemonSet, newest: Option<&'a Pod>) -> Self {
+    fn new(set: &'a DaemonSet, newest: Option<&'a Pod>) -> Self {
         let spec = newest.map_or(&set.spec, |pod| &pod.spec);
         let node_affinity = set.spec.node_affinity.clone();
         let asks = PodSpec { node_selector: spec.node_selector.clone(), node_affinity, ..PodSpec::default() };

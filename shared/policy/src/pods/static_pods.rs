@@ -36,8 +36,8 @@ pub struct StaticPods<'a> {
 
 impl<'a> StaticPods<'a> {
     /// What classes say and nodes show.
-    pub fn of(snapshot: &'a Snapshot) -> Self {
-        let groups = Groups::of(snapshot);
+    pub fn new(snapshot: &'a Snapshot) -> Self {
+        let groups = Groups::new(snapshot);
         let mut of_class: BTreeMap<&NodeClassRef, OfClass> = BTreeMap::new();
         for offer in &snapshot.classes {
             let said = offer.class.static_pods.iter().flatten();
@@ -55,9 +55,9 @@ impl<'a> StaticPods<'a> {
         }
         if !of_class.is_empty() || !shown.is_empty() {
             for (class, seen) in seen(snapshot, &groups, &shown) {
-                let known = of_class.entry(class).or_default();
-                known.retain(|id, _| !seen.has_settled || seen.pods.contains_key(id));
-                known.extend(seen.pods);
+                let expected = of_class.entry(class).or_default();
+                expected.retain(|id, _| !seen.has_settled || seen.pods.contains_key(id));
+                expected.extend(seen.pods);
             }
         }
         of_class.retain(|_, pods| !pods.is_empty());
@@ -78,8 +78,9 @@ impl<'a> StaticPods<'a> {
         }
         let class = claim.map(|claim| &claim.spec.node_class).or_else(|| self.groups.class_of(node));
         let Some(of_class) = class.and_then(|class| self.of_class.get(class)) else { return Vec::new() };
-        let shows =
-            |id: &PodRef| pods.iter().any(|pod| StaticPod::shown_by(pod).is_some_and(|it| it.id == *id));
+        let shows = |id: &PodRef| {
+            pods.iter().any(|pod| StaticPod::shown_by(pod).is_some_and(|shown| shown.id == *id))
+        };
         of_class.iter().filter(|(id, _)| !shows(id)).map(|(_, taken)| taken).collect()
     }
 }
@@ -110,19 +111,19 @@ fn seen<'a>(
     groups: &Groups<'a>,
     shown: &BTreeMap<&str, Vec<StaticPod>>,
 ) -> BTreeMap<&'a NodeClassRef, Seen> {
-    let mut all: BTreeMap<&NodeClassRef, Seen> = BTreeMap::new();
+    let mut by_class: BTreeMap<&NodeClassRef, Seen> = BTreeMap::new();
     for node in snapshot.nodes.iter().filter(|node| node.ready && !node.deleting) {
         let Some(class) = groups.class_of(node) else { continue };
-        let seen = all.entry(class).or_default();
+        let seen = by_class.entry(class).or_default();
         let is_started = node.node_pool().is_none() || node.is_initialized();
         seen.has_settled |= is_started && has_settled(snapshot, node);
         for pod in shown.get(node.name.as_str()).into_iter().flatten() {
             let taken = Taken::by(pod);
-            let known = seen.pods.entry(pod.id.clone()).or_default();
-            known.raise_to(taken);
+            let most = seen.pods.entry(pod.id.clone()).or_default();
+            most.raise_to(taken);
         }
     }
-    all
+    by_class
 }
 
 fn has_settled(snapshot: &Snapshot, node: &Node) -> bool {
@@ -139,7 +140,7 @@ struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    fn of(snapshot: &'a Snapshot) -> Self {
+    fn new(snapshot: &'a Snapshot) -> Self {
         let mut by_label: BTreeMap<String, BTreeMap<&str, &NodeClassRef>> = BTreeMap::new();
         for class in snapshot.classes.iter().map(|offer| &offer.class.reference) {
             by_label.entry(class.label()).or_default().insert(&class.name, class);

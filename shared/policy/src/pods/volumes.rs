@@ -36,7 +36,7 @@ enum Use {
 impl Use {
     /// `None` for a pod that has ended, and for one that ends on a node which is going: its
     /// successor is there already.
-    fn of(pod: &Pod, leaving_nodes: &BTreeSet<&str>) -> Option<Self> {
+    fn by_pod(pod: &Pod, leaving_nodes: &BTreeSet<&str>) -> Option<Self> {
         let node = pod.node_name.as_deref();
         match pod.state {
             PodState::Finished | PodState::Refused => None,
@@ -74,7 +74,7 @@ impl Mounts<'_> {
 
 impl<'a> Volumes<'a> {
     /// Looks the volumes of a snapshot up once.
-    pub fn of(snapshot: &'a Snapshot) -> Self {
+    pub fn new(snapshot: &'a Snapshot) -> Self {
         let claims = snapshot.volume_claims.iter();
         let by_name = |claim: &'a VolumeClaim| ((&*claim.id.namespace, &*claim.id.name), claim);
         let claims: BTreeMap<_, _> = claims.map(by_name).collect();
@@ -96,8 +96,8 @@ impl<'a> Volumes<'a> {
     /// Why the pod cannot be planned for, as Karpenter ignores pods with broken claims.
     pub fn problem(&self, pod: &'a Pod) -> Option<String> {
         pod.volume_claims.iter().find_map(|name| {
-            let found = self.claims.get(&(pod.id.namespace.as_str(), name.as_str()));
-            match found {
+            let claim = self.claims.get(&(pod.id.namespace.as_str(), name.as_str()));
+            match claim {
                 None => Some(format!("PersistentVolumeClaim {}/{name}: not found", pod.id.namespace)),
                 Some(claim) => claim.problem.clone().or_else(|| self.taken(claim, pod)),
             }
@@ -157,7 +157,7 @@ fn users<'a>(
     let leaving = snapshot.nodes.iter().filter(|node| Node::is_leaving(node));
     let leaving: BTreeSet<&str> = leaving.map(|node| node.name.as_str()).collect();
     let rank = |pod: &'a Pod| {
-        let stands = Use::of(pod, &leaving)?;
+        let stands = Use::by_pod(pod, &leaving)?;
         Some((stands, Reverse(pod.spec.priority), pod.created_at, pod.uid.as_str()))
     };
     let mut users: BTreeMap<ClaimKey<'a>, &'a Pod> = BTreeMap::new();
@@ -174,14 +174,14 @@ fn users<'a>(
 }
 
 /// The places that meet one of each, each once; those that contradict one another are none.
-pub fn together(places: &[Requirements], alternatives: &[Requirements]) -> Vec<Requirements> {
+pub fn together(requirements: &[Requirements], alternatives: &[Requirements]) -> Vec<Requirements> {
     let mut both: Vec<Requirements> = Vec::new();
-    for place in places {
-        for other in alternatives.iter().filter(|other| !place.contradict(other)) {
-            let mut place = place.clone();
-            place.add_all(other);
-            if !both.contains(&place) {
-                both.push(place);
+    for wanted in requirements {
+        for other in alternatives.iter().filter(|other| !wanted.contradict(other)) {
+            let mut merged = wanted.clone();
+            merged.add_all(other);
+            if !both.contains(&merged) {
+                both.push(merged);
             }
         }
     }

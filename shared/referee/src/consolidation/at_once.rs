@@ -88,14 +88,13 @@ fn is_disrupted(node: &Node, state: Option<ClaimState>) -> bool {
 /// where one cannot be read.
 fn at_once(cluster: &ClusterState<'_>, pool: &NodePool, reason: DisruptionReason, nodes: usize) -> usize {
     let concerns = |budget: &&Budget| budget.reasons.as_ref().is_none_or(|all| all.contains(&reason));
-    let allowed =
-        pool.spec.disruption.budgets.iter().filter(concerns).filter_map(|budget| {
-            match Window::of(budget, cluster.snapshot.taken_at) {
-                Window::Shut => None,
-                Window::Unreadable => Some(0),
-                Window::Open { .. } => Some(share(&budget.nodes, nodes).unwrap_or(0)),
-            }
-        });
+    let allowed = pool.spec.disruption.budgets.iter().filter(concerns).filter_map(|budget| {
+        match Window::of_budget(budget, cluster.snapshot.taken_at) {
+            Window::Shut => None,
+            Window::Unreadable => Some(0),
+            Window::Open { .. } => Some(share(&budget.nodes, nodes).unwrap_or(0)),
+        }
+    });
     allowed.fold(nodes, usize::min)
 }
 

@@ -17,7 +17,7 @@ use outrigger_model::node_pool::DisruptionReason;
 use outrigger_model::{Command, Node, Snapshot, labels};
 use outrigger_policy::Options;
 use outrigger_policy::disruption::{
-    Budgets, Candidate, Candidates, DisruptionSettings, Kept, KeptNode, candidates,
+    Budgets, Candidate, Candidates, DisruptionSettings, KeptNode, WhyKept, candidates,
 };
 
 use moving::{Destinations, Moving};
@@ -143,10 +143,10 @@ struct Pass<'c, 'a> {
 
 impl<'c, 'a> Pass<'c, 'a> {
     fn of(snapshot: &'a Snapshot, found: &'c Candidates<'a>, settings: &DisruptionSettings) -> Self {
-        let rests = |kept: &&KeptNode<'_>| matches!(kept.reason, Kept::ConsolidateAfter { .. });
+        let rests = |kept: &&KeptNode<'_>| matches!(kept.reason, WhyKept::ConsolidateAfter { .. });
         let changed = found.kept.iter().filter(rests).map(|kept| kept.node.name.as_str()).collect();
         let moving = Moving::new(snapshot, changed, settings);
-        Self { found, budgets: Budgets::of(snapshot), moving, snapshot }
+        Self { found, budgets: Budgets::new(snapshot), moving, snapshot }
     }
 
     fn empty(&self) -> Option<Decision> {
@@ -199,7 +199,7 @@ impl<'c, 'a> Pass<'c, 'a> {
             let pool = candidate.pool.name.as_str();
             let begun = begun.entry(pool).or_default();
             *begun += 1;
-            *begun <= self.budgets.allowance(pool, method.reason()).left
+            *begun <= self.budgets.allowance(pool, method.reason()).remaining
         });
         wanted.truncate(Command::MAX_CLAIMS);
         wanted

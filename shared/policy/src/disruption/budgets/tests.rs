@@ -30,18 +30,18 @@ fn the_least_matching_budget_less_what_is_disrupted_already() {
         let mut world = World::of_nodes(nodes);
         world.pool().spec.disruption.budgets.clone_from(&budgets);
         world.snapshot.nodes.iter_mut().take(unready).for_each(|node| node.ready = false);
-        let found = Budgets::of(&world.snapshot).allowance("web", reason);
-        assert_eq!(found.left, expected, "{budgets:?} {nodes} {unready} {reason:?}");
+        let allowance = Budgets::new(&world.snapshot).allowance("web", reason);
+        assert_eq!(allowance.remaining, expected, "{budgets:?} {nodes} {unready} {reason:?}");
     }
 }
 
 #[test]
 fn a_pool_has_one_budget_of_ten_percent_unless_it_says_otherwise() {
     let world = World::of_nodes(21);
-    let found = Budgets::of(&world.snapshot).allowance("web", DisruptionReason::Empty);
-    assert_eq!(found, Allowance { left: 3, at_once: 3, disrupting: 0, closed: None });
-    let unknown = Budgets::of(&world.snapshot).allowance("other", DisruptionReason::Empty);
-    assert_eq!(unknown.left, 0);
+    let allowance = Budgets::new(&world.snapshot).allowance("web", DisruptionReason::Empty);
+    assert_eq!(allowance, Allowance { remaining: 3, at_once: 3, disrupting: 0, closed: None });
+    let unknown = Budgets::new(&world.snapshot).allowance("other", DisruptionReason::Empty);
+    assert_eq!(unknown.remaining, 0);
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn drift_comes_in_waves_where_its_pool_says_so() {
         world.annotate(labels::NODE_POOL_HASH, "v1-1");
     }
     // What is true of one of ten nodes, of which any budget allows six at once; the wave, the
-    // reason, and what is left.
+    // reason, and what is remaining.
     let table: [(&str, Change, &str, DisruptionReason, usize); 8] = [
         ("nothing", |_| {}, "2", Drifted, 2),
         ("nothing", |_| {}, "2", Empty, 6),
@@ -74,8 +74,8 @@ fn drift_comes_in_waves_where_its_pool_says_so() {
         world.pool().spec.disruption.budgets = vec![budget("6")];
         world.pool().annotations.insert(labels::DRIFT_AT_ONCE.into(), wave.into());
         change(&mut world);
-        let found = Budgets::of(&world.snapshot).allowance("web", reason);
-        assert_eq!(found.left, expected, "{what} {wave} {reason:?}");
+        let allowance = Budgets::new(&world.snapshot).allowance("web", reason);
+        assert_eq!(allowance.remaining, expected, "{what} {wave} {reason:?}");
     }
 }
 
@@ -98,8 +98,8 @@ fn nodes_that_are_going_count_whatever_the_reason() {
         let mut world = World::of_nodes(10);
         world.pool().spec.disruption.budgets = vec![budget("100%")];
         change(&mut world);
-        let found = Budgets::of(&world.snapshot).allowance("web", DisruptionReason::Drifted);
-        assert_eq!((found.at_once, found.disrupting), (nodes, disrupting), "{what}");
+        let allowance = Budgets::new(&world.snapshot).allowance("web", DisruptionReason::Drifted);
+        assert_eq!((allowance.at_once, allowance.disrupting), (nodes, disrupting), "{what}");
     }
 }
 
@@ -125,9 +125,9 @@ fn a_budget_of_none_says_until_when() {
     for (budgets, closed, at_once) in table {
         let mut world = World::of_nodes(10);
         world.pool().spec.disruption.budgets.clone_from(&budgets);
-        let found = Budgets::of(&world.snapshot).allowance("web", DisruptionReason::Empty);
-        assert_eq!((found.closed, found.at_once), (closed, at_once), "{budgets:?}");
-        let kept = found.kept(world.snapshot.taken_at);
+        let allowance = Budgets::new(&world.snapshot).allowance("web", DisruptionReason::Empty);
+        assert_eq!((allowance.closed, allowance.at_once), (closed, at_once), "{budgets:?}");
+        let kept = allowance.kept(world.snapshot.taken_at);
         assert_eq!(kept.is_none(), at_once > 0, "{kept:?}");
     }
 }

@@ -28,7 +28,7 @@ pub enum Window {
 impl Window {
     /// Whether a budget holds now (Karpenter's `IsActive`: its schedule was due within its duration
     /// before now).
-    pub fn of(budget: &Budget, now: Timestamp) -> Self {
+    pub fn of_budget(budget: &Budget, now: Timestamp) -> Self {
         let (Some(schedule), duration) = (&budget.schedule, &budget.duration) else {
             return Self::Open { until: None };
         };
@@ -108,7 +108,7 @@ mod tests {
                 duration: duration.map(str::to_owned),
                 reasons: None,
             };
-            assert_eq!(Window::of(&budget, at(now)), expected, "{schedule:?} {duration:?} at {now}");
+            assert_eq!(Window::of_budget(&budget, at(now)), expected, "{schedule:?} {duration:?} at {now}");
         }
     }
 }

@@ -18,8 +18,8 @@ type Change = fn(&mut World);
 
 /// The code of what keeps the only node of a world, or `candidate`.
 fn verdict(world: &World) -> &'static str {
-    let found = candidates(&world.snapshot, &DisruptionSettings::default(), &Options::default());
-    match (&found.candidates[..], &found.kept[..]) {
+    let judged = candidates(&world.snapshot, &DisruptionSettings::default(), &Options::default());
+    match (&judged.candidates[..], &judged.kept[..]) {
         ([_], []) => "candidate",
         ([], [kept]) => kept.reason.as_str(),
         _ => "neither",
@@ -204,9 +204,10 @@ fn what_cannot_be_read_keeps_its_node() {
     ]);
     let mut world = World::new();
     world.snapshot.pods.push(unread_pod("ReplicaSet", PodState::Bound));
-    let found = candidates(&world.snapshot, &DisruptionSettings::default(), &Options::default());
-    let told = "Pod/default/a cannot be read whole: spec.tolerations[0].operator: found \"Gt\"; allowed: Equal or Exists";
-    assert_eq!(found.kept[0].reason.to_string(), told);
+    let judged = candidates(&world.snapshot, &DisruptionSettings::default(), &Options::default());
+    let expected = "Pod/default/a cannot be read whole: spec.tolerations[0].operator: found \"Gt\"; \
+                    allowed: Equal or Exists";
+    assert_eq!(judged.kept[0].reason.to_string(), expected);
 }
 
 fn shy(value: &str, state: PodState) -> Pod {
@@ -236,9 +237,9 @@ fn pace(world: &mut World, disruptions_allowed: Option<u32>) {
 fn a_pod_says_until_when_it_stays() {
     let mut world = World::new();
     world.snapshot.pods.push(shy("1h", PodState::Bound));
-    let found = candidates(&world.snapshot, &DisruptionSettings::default(), &Options::default());
+    let judged = candidates(&world.snapshot, &DisruptionSettings::default(), &Options::default());
     let expected = "the pod default/a asks not to be disrupted until 12:30 UTC";
-    assert_eq!(found.kept[0].reason.to_string(), expected);
+    assert_eq!(judged.kept[0].reason.to_string(), expected);
 }
 
 /// Lets nodes of the pool rest after a change.
@@ -350,8 +351,9 @@ fn consolidate_after_counts_from_the_last_pod_event() {
         world.pool().spec.disruption.consolidate_after = NillableDuration::seconds(3_600);
         world.snapshot.claims[0].status.initialized_at = Some(minutes_ago(initialized));
         let events = [("i-0", event), ("i-1", elsewhere)];
-        let known = events.into_iter().filter_map(|(node, event)| Some((node.into(), minutes_ago(event?))));
-        world.snapshot.pod_events = known.collect();
+        let pod_events =
+            events.into_iter().filter_map(|(node, event)| Some((node.into(), minutes_ago(event?))));
+        world.snapshot.pod_events = pod_events.collect();
         let pod = made.map(|made| Pod { created_at: minutes_ago(made), ..pod("a") });
         world.snapshot.pods.extend(pod);
         assert_eq!(verdict(&world), expected, "{initialized} {event:?} {elsewhere:?} {made:?}");
@@ -400,8 +402,8 @@ fn a_candidate_says_what_it_costs_and_who_must_move() {
     let owned = |name: &str, owner: &str| Pod { owner_kind: owner.into(), ..pod(name) };
     world.snapshot.pods =
         vec![owned("a", "ReplicaSet"), owned("b", "DaemonSet"), owned("c", ""), owned("d", "StatefulSet")];
-    let found = candidates(&world.snapshot, &DisruptionSettings::default(), &Options::default());
-    let [candidate] = &found.candidates[..] else { panic!("{found:?}") };
+    let judged = candidates(&world.snapshot, &DisruptionSettings::default(), &Options::default());
+    let [candidate] = &judged.candidates[..] else { panic!("{judged:?}") };
     let names = |pods: &[&Pod]| pods.iter().map(|pod| pod.id.name.clone()).collect::<Vec<_>>();
     assert_eq!(
         (names(&candidate.pods), names(&candidate.lost_pods)),
@@ -414,8 +416,8 @@ fn a_candidate_says_what_it_costs_and_who_must_move() {
     assert_eq!((candidate.price, candidate.node_price), (Some(price), volume));
     assert_eq!(candidate.cost(), Some(price + volume));
     let options = Options { node_price: Some(Price::ZERO), ..Options::default() };
-    let found = candidates(&world.snapshot, &DisruptionSettings::default(), &options);
-    assert_eq!(found.candidates[0].cost(), Some(price));
+    let judged = candidates(&world.snapshot, &DisruptionSettings::default(), &options);
+    assert_eq!(judged.candidates[0].cost(), Some(price));
 }
 
 #[test]
@@ -458,8 +460,8 @@ fn what_a_paused_pool_may_not_replace_may_still_go_for_money() {
     let mut world = World::new();
     world.annotate(labels::NODE_POOL_HASH, "v1-1");
     pause(&mut world);
-    let found = candidates(&world.snapshot, &DisruptionSettings::default(), &Options::default());
-    assert_eq!((&found.candidates[0].drift[..], &found.candidates[0].not_consolidated), (&[][..], &None));
+    let judged = candidates(&world.snapshot, &DisruptionSettings::default(), &Options::default());
+    assert_eq!((&judged.candidates[0].drift[..], &judged.candidates[0].not_consolidated), (&[][..], &None));
 }
 
 #[test]
@@ -518,7 +520,7 @@ fn drift_and_expiry_replace_what_consolidation_leaves_alone() {
     ]);
     let mut world = World::new();
     drifts(&mut world);
-    let found = candidates(&world.snapshot, &DisruptionSettings::default(), &Options::default());
-    assert_eq!(found.candidates[0].drift, [DriftReason::NodePool]);
-    assert_eq!(found.candidates[0].not_consolidated, Some(Kept::StaticPool));
+    let judged = candidates(&world.snapshot, &DisruptionSettings::default(), &Options::default());
+    assert_eq!(judged.candidates[0].drift, [DriftReason::NodePool]);
+    assert_eq!(judged.candidates[0].not_consolidated, Some(WhyKept::StaticPool));
 }

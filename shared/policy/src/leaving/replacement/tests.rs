@@ -25,19 +25,19 @@ fn held_by(command: &Command, state: ClaimState) -> NodeClaim {
 #[test]
 fn a_command_is_carried_out_when_all_that_replaces_its_nodes_is_ready_and_never_waits_for_long() {
     let ready = BTreeSet::from(["a".to_owned(), "b".to_owned()]);
-    let missing = |name: &str| Step::Wait(WaitsFor::Replacements(vec![name.to_owned()]));
-    let table: [(Option<&[&str]>, i64, Step); 7] = [
-        (None, 599, Step::Wait(WaitsFor::Places)),
-        (Some(&[]), 0, Step::Drain),
-        (Some(&["a", "b"]), 599, Step::Drain),
+    let missing = |name: &str| CommandStep::Wait(WaitsFor::Replacements(vec![name.to_owned()]));
+    let table: [(Option<&[&str]>, i64, CommandStep); 7] = [
+        (None, 599, CommandStep::Wait(WaitsFor::Places)),
+        (Some(&[]), 0, CommandStep::Drain),
+        (Some(&["a", "b"]), 599, CommandStep::Drain),
         (Some(&["a", "c"]), 599, missing("c")),
-        (Some(&["a"]), 600, Step::GiveUp),
-        (None, 600, Step::GiveUp),
-        (Some(&[]), -1, Step::Drain),
+        (Some(&["a"]), 600, CommandStep::GiveUp),
+        (None, 600, CommandStep::GiveUp),
+        (Some(&[]), -1, CommandStep::Drain),
     ];
     for (replacements, second, expected) in table {
-        let found = step(&command(replacements), &ready, at(second));
-        assert_eq!(found, expected, "{replacements:?} at {second}");
+        let actual = step(&command(replacements), &ready, at(second));
+        assert_eq!(actual, expected, "{replacements:?} at {second}");
     }
 }
 
@@ -52,8 +52,15 @@ fn a_claim_is_held_by_its_own_command_until_its_end_begins() {
         (claim().with_status(|status| status.state = ClaimState::Initialized), 0, false),
     ];
     for (claim, second, expected) in table {
-        let found = held(std::slice::from_ref(&claim), std::slice::from_ref(&holder), at(second)).count();
-        assert_eq!(found == 1, expected, "{:?} {:?} at {second}", claim.status.state, claim.status.command);
+        let held_claims =
+            held(std::slice::from_ref(&claim), std::slice::from_ref(&holder), at(second)).count();
+        assert_eq!(
+            held_claims == 1,
+            expected,
+            "{:?} {:?} at {second}",
+            claim.status.state,
+            claim.status.command
+        );
     }
 }
 
@@ -76,8 +83,8 @@ fn what_replaces_nodes_awaits_their_pods_until_they_are_gone() {
     ];
     for (claims, command, second, expected) in table {
         let commands: Vec<Command> = command.into_iter().cloned().collect();
-        let found = awaiting(&claims, &commands, at(second)).any(|name| name == "new");
-        assert_eq!(found, expected, "{claims:?} {commands:?} at {second}");
+        let is_awaited = awaiting(&claims, &commands, at(second)).any(|name| name == "new");
+        assert_eq!(is_awaited, expected, "{claims:?} {commands:?} at {second}");
     }
 }
 
@@ -101,9 +108,9 @@ fn a_node_waits_until_each_of_its_pods_has_a_place() {
     ];
     for (command, claim, pod, waits) in table {
         let rules = EvictionRules { budgets: &[], now: at(0) };
-        let found = unplaced(&placed(&command, &[claim]), [&pod], rules);
+        let actual = unplaced(&placed(&command, &[claim]), [&pod], rules);
         let expected = waits.then(|| DisruptionBlocker::Unplaced(pod.id.clone()));
-        assert_eq!(found, expected, "{command:?} {pod:?}");
+        assert_eq!(actual, expected, "{command:?} {pod:?}");
     }
 }
 
@@ -124,8 +131,8 @@ fn a_node_is_kept_by_its_own_wish_and_by_those_of_its_pods() {
         (&protected, pod("ReplicaSet", PodState::Bound), Some("the node i-1 asks not to be disrupted")),
     ];
     for (node, pod, expected) in table {
-        let found = blocker(node, [&pod], rules).map(|why| why.to_string());
-        assert_eq!(found.as_deref(), expected, "{:?} {pod:?}", node.annotations);
+        let actual = blocker(node, [&pod], rules).map(|why| why.to_string());
+        assert_eq!(actual.as_deref(), expected, "{:?} {pod:?}", node.annotations);
     }
 }
 
@@ -141,16 +148,16 @@ fn a_last_look_that_finds_what_cannot_be_read_keeps_the_node() {
         (&unread_node, pod("ReplicaSet", PodState::Bound), Some("Node/i-1")),
     ];
     for (reason, table) in
-        [TerminationReason::Underutilized, TerminationReason::Drifted].map(|it| (it, &table))
+        [TerminationReason::Underutilized, TerminationReason::Drifted].map(|reason| (reason, &table))
     {
         let command = Command::new(reason, "test", vec![claim().name], at(0));
         for (node, pod, expected) in table {
-            let found = command_blocker(&command, &claim(), node, [pod], rules);
-            let named = found.map(|why| match why {
+            let blocker = command_blocker(&command, &claim(), node, [pod], rules);
+            let actual = blocker.map(|why| match why {
                 DisruptionBlocker::Unreadable(problem) => problem.object,
                 other => other.to_string(),
             });
-            assert_eq!(named.as_deref(), *expected, "{reason} {pod:?}");
+            assert_eq!(actual.as_deref(), *expected, "{reason} {pod:?}");
         }
     }
 }
@@ -163,13 +170,13 @@ fn kept(mut node: Node) -> Node {
 
 /// A world in which a command holds the claim of `i-1`, on which a pod runs, while `i-2` joins.
 fn replacing() -> Snapshot {
-    let (mut joining, mut place, command) = (claim(), node(Vec::new()), command(None));
-    (place.name, place.provider_id) = ("i-2".into(), Some("aws:///us-east-1a/i-2".into()));
+    let (mut joining, mut joining_node, command) = (claim(), node(Vec::new()), command(None));
+    (joining_node.name, joining_node.provider_id) = ("i-2".into(), Some("aws:///us-east-1a/i-2".into()));
     (joining.name, joining.status.state) = ("new".into(), ClaimState::Registered);
     joining.status.instance.as_mut().unwrap().id = "i-2".into();
     let mut snapshot = snapshot();
     snapshot.nodes[0].annotations.insert(labels::CLAIM.into(), "web-1".into());
-    snapshot.nodes.push(place);
+    snapshot.nodes.push(joining_node);
     snapshot.claims = vec![held_by(&command, ClaimState::Initialized), joining];
     snapshot.commands = vec![command];
     snapshot.pods = vec![pod("ReplicaSet", PodState::Bound)];
@@ -261,8 +268,8 @@ fn what_a_command_heeds_on_its_nodes_hangs_on_its_reason() {
         let command = Command { reason, ..command(None) };
         let mut claim = held_by(&command, ClaimState::Initialized);
         claim.spec.termination_grace_period = ends.then(|| NillableDuration::seconds(60));
-        let found = command_blocker(&command, &claim, &node(Vec::new()), [pod], rules);
-        assert_eq!(found.is_some(), keeps, "{reason} {ends} {pod:?}");
+        let blocker = command_blocker(&command, &claim, &node(Vec::new()), [pod], rules);
+        assert_eq!(blocker.is_some(), keeps, "{reason} {ends} {pod:?}");
         let asked = command_blocker(&command, &claim, &kept(node(Vec::new())), [], rules);
         assert!(asked.is_some(), "its own wish counts whatever the reason");
     }
