@@ -99,7 +99,7 @@ pub(super) fn check(
     out: &mut Vec<Violation>,
 ) {
     let nodes = topology.nodes;
-    let mut order = BindingOrder::of(pod_index, daemon_pods, topology, out);
+    let mut order = BindingOrder::new(pod_index, daemon_pods, topology, out);
     order.bind_all();
     for (pods, rule) in &order.waiting {
         let others = order.rules[*rule].bound;
@@ -135,7 +135,7 @@ struct BindingOrder<'c, 'a, 'p> {
 
 impl<'c, 'a, 'p> BindingOrder<'c, 'a, 'p> {
     /// The state in which all pods without affinity are bound.
-    fn of(
+    fn new(
         pod_index: &'c PodIndex<'a>,
         daemon_pods: &DaemonPods<'_, '_>,
         topology: &mut Topology<'p, '_>,
@@ -143,14 +143,14 @@ impl<'c, 'a, 'p> BindingOrder<'c, 'a, 'p> {
     ) -> Self {
         let nodes = topology.nodes;
         let mut order = Self::default();
-        let mut known: HashMap<Terms<'_>, usize> = HashMap::new();
+        let mut numbers: HashMap<Terms<'_>, usize> = HashMap::new();
         let with_affinity = pod_index.planned().filter(|pods| !pods.spec.pod_affinity.is_empty());
         for pods in with_affinity.clone().filter(|pods| !nodes[pods.node].options.is_empty()) {
             let selector = |term| pod_index.affinity_selector(pods.namespace, term);
             let terms = pods.spec.pod_affinity.iter();
             let terms: Terms<'_> =
                 terms.map(|term| (normalized(&term.topology_key), selector(term))).collect();
-            let number = *known
+            let number = *numbers
                 .entry(terms)
                 .or_insert_with_key(|terms| order.add_rule(pod_index, daemon_pods, topology, terms.clone()));
             let rule = &order.rules[number];
@@ -175,8 +175,9 @@ impl<'c, 'a, 'p> BindingOrder<'c, 'a, 'p> {
         terms: Terms<'a>,
     ) -> usize {
         let selected = terms.iter().map(|(_, selector)| pod_index.selected(selector));
-        let selected =
-            selected.reduce(|all, other| all.intersection(&other).copied().collect()).unwrap_or_default();
+        let selected = selected
+            .reduce(|common, other| common.intersection(&other).copied().collect())
+            .unwrap_or_default();
         for label_set in &selected {
             self.selecting.entry(*label_set).or_default().push(self.rules.len());
         }

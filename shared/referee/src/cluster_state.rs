@@ -27,7 +27,7 @@ pub(super) struct ClusterState<'a> {
 }
 
 impl<'a> ClusterState<'a> {
-    pub(super) fn of(snapshot: &'a Snapshot) -> Self {
+    pub(super) fn new(snapshot: &'a Snapshot) -> Self {
         let by_uid = |pod: &'a Pod| (pod.uid.as_str(), pod);
         let undecided = |pod: &&Pod| pod.state == PodState::Waiting && pod.node_name.is_none();
         let mut claims: Vec<&NodeClaim> = snapshot.claims.iter().collect();

@@ -27,23 +27,23 @@ use super::violation::{Violation, in_order};
 /// that is bought again.
 pub fn check_consolidation(
     snapshot: &Snapshot,
-    found: &Consolidation,
+    consolidation: &Consolidation,
     options: &Options<'_>,
 ) -> Vec<Violation> {
     let seen = Supposed::leaving(snapshot);
-    let cluster = ClusterState::of(&seen);
+    let cluster = ClusterState::new(&seen);
     let mut violations = Vec::new();
-    let order = Order::of(found);
-    for (place, command) in found.commands.iter().enumerate() {
-        let numbered = Numbered { number: place + 1, command };
+    let order = Order::new(consolidation);
+    for (index, command) in consolidation.commands.iter().enumerate() {
+        let numbered = Numbered { number: index + 1, command };
         order.check(&numbered, &cluster, &mut violations);
         may_end::check(&numbered, &cluster, &mut violations);
         purchases::check(&numbered, &cluster, &mut violations);
         check_places(&numbered, &cluster, &mut violations);
     }
-    at_once::check(found, &cluster, &mut violations);
-    costs::check(found, &cluster, options, &mut violations);
-    let outcome = carried_out(&seen, found);
+    at_once::check(consolidation, &cluster, &mut violations);
+    costs::check(consolidation, &cluster, options, &mut violations);
+    let outcome = carried_out(&seen, consolidation);
     violations.extend(check(&outcome.before_launches, &outcome.launches));
     violations.extend(check(&outcome.snapshot, &outcome.plan));
     in_order(violations)
@@ -64,8 +64,8 @@ pub struct CarriedOut {
 }
 
 /// What the commands of a consolidation come to, all together.
-pub fn carried_out(snapshot: &Snapshot, found: &Consolidation) -> CarriedOut {
-    let opened = found.commands.iter().flat_map(|command| &command.replace_with).cloned();
+pub fn carried_out(snapshot: &Snapshot, consolidation: &Consolidation) -> CarriedOut {
+    let opened = consolidation.commands.iter().flat_map(|command| &command.replace_with).cloned();
     let is_static = |node: &PlannedNode| {
         let mut pools = snapshot.node_pools.iter();
         pools.any(|pool| pool.name == node.spec.node_pool && pool.spec.replicas.is_some())
@@ -74,7 +74,7 @@ pub fn carried_out(snapshot: &Snapshot, found: &Consolidation) -> CarriedOut {
     let nothing = Plan::nothing(snapshot.taken_at, snapshot.generation);
     let launches = Plan { nodes: fixed, ..nothing.clone() };
     let mut existing: BTreeMap<&Target, Vec<NominatedPod>> = BTreeMap::new();
-    for placement in found.commands.iter().flat_map(|command| &command.existing) {
+    for placement in consolidation.commands.iter().flat_map(|command| &command.existing) {
         let is_target = |node: &&mut PlannedNode| placement.target == Target::Claim(node.claim.clone());
         match nodes.iter_mut().find(is_target) {
             Some(node) => node.pods.extend(placement.pods.clone()),
@@ -84,17 +84,17 @@ pub fn carried_out(snapshot: &Snapshot, found: &Consolidation) -> CarriedOut {
     let placement =
         |(target, pods): (&Target, Vec<NominatedPod>)| ExistingPlacement { target: target.clone(), pods };
     let plan = Plan { nodes, existing: existing.into_iter().map(placement).collect(), ..nothing };
-    let before_launches = without_ended(snapshot, found);
+    let before_launches = without_ended(snapshot, consolidation);
     let snapshot = Supposed::after(&before_launches, &launches).into_snapshot();
     CarriedOut { snapshot, plan, before_launches, launches }
 }
 
 /// The cluster once all nodes are gone that commands end, with their pods pending. What lives and
 /// dies with a node, and what nothing makes anew, is gone too.
-fn without_ended(snapshot: &Snapshot, found: &Consolidation) -> Snapshot {
+fn without_ended(snapshot: &Snapshot, consolidation: &Consolidation) -> Snapshot {
     let ended: BTreeSet<&str> =
-        found.commands.iter().flat_map(|command| &command.delete).map(String::as_str).collect();
-    let cluster = ClusterState::of(snapshot);
+        consolidation.commands.iter().flat_map(|command| &command.delete).map(String::as_str).collect();
+    let cluster = ClusterState::new(snapshot);
     let gone = snapshot.nodes.iter().filter(|node| ended.contains(node.name.as_str()));
     let claims: BTreeSet<&str> =
         gone.filter_map(|node| cluster.claim_of(node)).map(|claim| claim.name.as_str()).collect();
@@ -130,14 +130,14 @@ struct Order<'c> {
 }
 
 impl<'c> Order<'c> {
-    fn of(found: &'c Consolidation) -> Self {
+    fn new(consolidation: &'c Consolidation) -> Self {
         let mut order = Self { ends: BTreeMap::new(), opens: BTreeMap::new() };
-        for (place, command) in found.commands.iter().enumerate() {
+        for (index, command) in consolidation.commands.iter().enumerate() {
             for node in &command.delete {
-                order.ends.entry(node).or_insert(place + 1);
+                order.ends.entry(node).or_insert(index + 1);
             }
             for node in &command.replace_with {
-                order.opens.entry(&node.claim).or_insert(place + 1);
+                order.opens.entry(&node.claim).or_insert(index + 1);
             }
         }
         order
@@ -146,10 +146,10 @@ impl<'c> Order<'c> {
     /// No node is ended twice, and pods move to nodes that stay and to those that are there by
     /// then.
     fn check(&self, numbered: &Numbered<'_>, cluster: &ClusterState<'_>, out: &mut Vec<Violation>) {
-        let mut own: BTreeSet<&str> = BTreeSet::new();
+        let mut ended: BTreeSet<&str> = BTreeSet::new();
         for node in &numbered.command.delete {
             let first = self.ends.get(node.as_str()).copied().unwrap_or(numbered.number);
-            if first < numbered.number || !own.insert(node) {
+            if first < numbered.number || !ended.insert(node) {
                 out.push(numbered.fault(format!("command {first} ends {node} already")));
             }
         }
@@ -202,8 +202,8 @@ fn check_places(numbered: &Numbered<'_>, cluster: &ClusterState<'_>, out: &mut V
     }
     if lost != command.lost.iter().collect() {
         let names = |pods: Vec<&PodRef>| pods.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let (told, found) = (names(command.lost.iter().collect()), names(lost.into_iter().collect()));
-        out.push(numbered.fault(format!("it tells of the lost pods {told:?}; found: {found:?}")));
+        let (reported, actual) = (names(command.lost.iter().collect()), names(lost.into_iter().collect()));
+        out.push(numbered.fault(format!("it tells of the lost pods {reported:?}; found: {actual:?}")));
     }
     if evictions != command.evictions {
         out.push(numbered.fault(format!("it tells of {} evictions; found: {evictions}", command.evictions)));

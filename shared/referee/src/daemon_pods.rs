@@ -29,7 +29,7 @@ struct DaemonPod<'c, 'a> {
 impl<'c, 'a> DaemonPods<'c, 'a> {
     /// Those of the nodes with planned pods, where rules of affinity or anti-affinity may ask about
     /// them.
-    pub(super) fn of(cluster: &'c ClusterState<'a>, nodes: &[NodeInfo<'a>]) -> Self {
+    pub(super) fn new(cluster: &'c ClusterState<'a>, nodes: &[NodeInfo<'a>]) -> Self {
         let asks = |node: &NodeInfo<'_>| {
             let mut specs = node.planned.iter().map(|pod| &pod.spec);
             specs.any(|spec| !spec.pod_affinity.is_empty() || !spec.pod_anti_affinity.is_empty())
@@ -40,7 +40,7 @@ impl<'c, 'a> DaemonPods<'c, 'a> {
             return Self { by_node };
         }
         for (at, node) in nodes.iter().enumerate() {
-            let coming = fit::daemons_coming(cluster, node, &mut PossibleLabels::of(node)).into_iter();
+            let coming = fit::daemons_coming(cluster, node, &mut PossibleLabels::new(node)).into_iter();
             let pods = coming.map(|coming| DaemonPod {
                 daemon: coming.daemon,
                 is_certain: coming.daemon.is_whole && coming.on.iter().all(|comes| *comes),
@@ -93,13 +93,13 @@ fn parted_over<'t>(
     daemon: &Daemon<'t>,
 ) -> Option<&'t str> {
     let id: &PodRef = daemon.id();
-    let own = pods.spec.pod_anti_affinity.iter();
-    let own = own.filter(|term| {
+    let of_pods = pods.spec.pod_anti_affinity.iter();
+    let of_pods = of_pods.filter(|term| {
         pod_index.affinity_selector(pods.namespace, term).selects(&id.namespace, daemon.labels)
     });
     let of_daemon = daemon.spec.pod_anti_affinity.iter();
     let of_daemon = of_daemon
         .filter(|term| pod_index.affinity_selector(&id.namespace, term).selects(pods.namespace, pods.labels));
-    let keys = own.chain(of_daemon).map(|term: &PodAffinityTerm| normalized(&term.topology_key));
+    let keys = of_pods.chain(of_daemon).map(|term: &PodAffinityTerm| normalized(&term.topology_key));
     keys.into_iter().find(|key| !topology.domains(key).at(pods.node).possible.is_empty())
 }

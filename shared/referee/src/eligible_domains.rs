@@ -25,7 +25,7 @@ pub(super) struct NodeInclusion<'a> {
 }
 
 impl<'a> NodeInclusion<'a> {
-    pub(super) fn of(spec: &'a PodSpec, constraint: &TopologySpread) -> Self {
+    pub(super) fn for_constraint(spec: &'a PodSpec, constraint: &TopologySpread) -> Self {
         let asks = !spec.node_selector.is_empty() || !spec.node_affinity.is_empty();
         let required = spec.topology_spread.iter().filter(|other| !other.schedule_anyway);
         Self {
@@ -56,10 +56,10 @@ pub(super) struct EligibleDomains<'p> {
 }
 
 impl<'p> EligibleDomains<'p> {
-    pub(super) fn of(topology: &mut Topology<'p, '_>, key: &str, inclusion: &NodeInclusion<'_>) -> Self {
+    pub(super) fn new(topology: &mut Topology<'p, '_>, key: &str, inclusion: &NodeInclusion<'_>) -> Self {
         let domains = topology.domains(key);
         let alternatives = inclusion.alternatives();
-        let mut judged = |wanted| JudgedTerm::of(wanted, key, &domains, topology);
+        let mut judged = |wanted| JudgedTerm::new(wanted, key, &domains, topology);
         let terms: Option<Vec<_>> =
             alternatives.as_ref().map(|alternatives| alternatives.iter().map(&mut judged).collect());
         let others = inclusion.keys.iter().filter(|other| **other != key);
@@ -72,7 +72,8 @@ impl<'p> EligibleDomains<'p> {
             possible_nodes: vec![Vec::new(); count],
         };
         for (at, node) in topology.nodes.iter().enumerate() {
-            let untolerated = inclusion.tolerations.and_then(|all| first_untolerated(&node.taints, all));
+            let untolerated =
+                inclusion.tolerations.and_then(|tolerations| first_untolerated(&node.taints, tolerations));
             let has_keys = keys.iter().map(|domains| presence(domains.at(at)));
             let has_keys = has_keys.min().unwrap_or(Match::Always);
             let matched = |domain: usize| {
@@ -81,10 +82,10 @@ impl<'p> EligibleDomains<'p> {
                 });
                 if untolerated.is_none() { by_terms.min(has_keys) } else { Match::Never }
             };
-            let own = domains.at(at);
-            let possible = own.possible.iter().copied();
+            let of_node = domains.at(at);
+            let possible = of_node.possible.iter().copied();
             let possible: Vec<usize> = possible.filter(|domain| matched(*domain) != Match::Never).collect();
-            let is_certain = own.only().is_some_and(|domain| matched(domain) == Match::Always);
+            let is_certain = of_node.only().is_some_and(|domain| matched(domain) == Match::Always);
             eligible.enter(at, PossibleDomains { possible, absent: !is_certain });
         }
         eligible
@@ -121,29 +122,31 @@ fn presence(domains: &PossibleDomains) -> Match {
 /// in.
 struct JudgedTerm<'p> {
     /// For each domain of the topology key itself.
-    own: Option<Vec<bool>>,
+    by_domain: Option<Vec<bool>>,
     /// For each other label, its domains and how each of its sets matches.
     others: Vec<(Rc<KeyDomains<'p>>, Vec<Match>)>,
 }
 
 impl<'p> JudgedTerm<'p> {
-    fn of(
+    fn new(
         wanted: &Requirements,
         key: &str,
         domains: &KeyDomains<'p>,
         topology: &mut Topology<'p, '_>,
     ) -> Self {
-        let own = wanted.get(key).map(|own| domains.names.iter().map(|name| own.has(name)).collect());
+        let by_domain = wanted
+            .get(key)
+            .map(|requirement| domains.names.iter().map(|name| requirement.has(name)).collect());
         let others = wanted.iter().filter(|(other, _)| *other != key).map(|(other, requirement)| {
             let domains = topology.domains(other);
             let matches = matches(requirement, &domains);
             (domains, matches)
         });
-        Self { own, others: others.collect() }
+        Self { by_domain, others: others.collect() }
     }
 
     fn matches(&self, node: usize, domain: usize) -> Match {
-        if self.own.as_ref().is_some_and(|own| !own[domain]) {
+        if self.by_domain.as_ref().is_some_and(|allowed| !allowed[domain]) {
             return Match::Never;
         }
         let others = self.others.iter().map(|(domains, matches)| matches[domains.set_of(node)]);

@@ -22,7 +22,7 @@ pub(super) fn check(cluster: &ClusterState<'_>, node: &NodeInfo<'_>, out: &mut V
     if node.planned.is_empty() {
         return;
     }
-    let mut labels = PossibleLabels::of(node);
+    let mut labels = PossibleLabels::new(node);
     check_admission(node, &mut labels, out);
     let daemons = daemons_coming(cluster, node, &mut labels);
     let static_pods = static_pods_coming(cluster, node);
@@ -41,14 +41,15 @@ fn static_pods_coming<'c>(cluster: &'c ClusterState<'_>, node: &NodeInfo<'_>) ->
 }
 
 fn check_admission(node: &NodeInfo<'_>, labels: &mut PossibleLabels<'_, '_>, out: &mut Vec<Violation>) {
-    let mut known: BTreeMap<*const PodSpec, Option<String>> = BTreeMap::new();
+    let mut refusals: BTreeMap<*const PodSpec, Option<String>> = BTreeMap::new();
     for pod in &node.planned {
         if let Some(problem) = &pod.degraded {
             let reason = format!("nobody knows what it asks for: {}", problem.complaint());
             out.push(Violation::Refused { pod: pod.id.clone(), on: node.name.to_owned(), reason });
         }
-        let verdict = known.entry(Arc::as_ptr(&pod.spec)).or_insert_with(|| refusal(&pod.spec, node, labels));
-        if let Some(reason) = verdict {
+        let refused =
+            refusals.entry(Arc::as_ptr(&pod.spec)).or_insert_with(|| refusal(&pod.spec, node, labels));
+        if let Some(reason) = refused {
             out.push(Violation::Refused {
                 pod: pod.id.clone(),
                 on: node.name.to_owned(),

@@ -23,7 +23,7 @@ pub(super) struct Market<'a> {
 }
 
 impl<'a> Market<'a> {
-    pub(super) fn of(snapshot: &'a Snapshot) -> Self {
+    pub(super) fn new(snapshot: &'a Snapshot) -> Self {
         let mut overlays: Vec<&NodeOverlay> = snapshot.overlays.iter().collect();
         overlays.sort_by_key(|overlay| (Reverse(overlay.weight), &overlay.name));
         // Where a class stands twice the first counts, so it is entered last.

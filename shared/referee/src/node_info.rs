@@ -113,7 +113,7 @@ pub(super) struct PossibleLabels<'p, 'a> {
 }
 
 impl<'p, 'a> PossibleLabels<'p, 'a> {
-    pub(super) fn of(node: &'p NodeInfo<'a>) -> Self {
+    pub(super) fn new(node: &'p NodeInfo<'a>) -> Self {
         Self { node, values: BTreeMap::new() }
     }
 

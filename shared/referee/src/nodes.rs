@@ -17,7 +17,7 @@ use super::node_info::{InstanceOption, NodeInfo, NodeSource, PossibleInstance};
 
 /// The nodes; and what is wrong with the plan's entries by themselves: pods that may not be placed
 /// or are placed twice, and nodes and claims that take none.
-pub(super) fn all<'a>(
+pub(super) fn node_infos<'a>(
     cluster: &ClusterState<'a>,
     market: &Market<'a>,
     plan: &'a Plan,
@@ -32,13 +32,13 @@ pub(super) fn all<'a>(
         nodes.iter().enumerate().filter_map(|(at, node)| Some((target_of(node)?, at))).collect();
     let mut lookup = PodLookup { cluster, seen: BTreeMap::new(), out };
     for placement in &plan.existing {
-        let found = lookup.find(placement.target.name(), &placement.pods);
+        let pods = lookup.find(placement.target.name(), &placement.pods);
         if let Some(reason) = takes_no_pods(cluster, &placement.target) {
             let target = placement.target.name().to_owned();
             lookup.out.push(Violation::TakesNoPods { target, reason: reason.into() });
         }
         if let Some(at) = index.get(&placement.target) {
-            nodes[*at].planned.extend(found);
+            nodes[*at].planned.extend(pods);
         }
     }
     for planned_node in &plan.nodes {
@@ -63,15 +63,15 @@ struct PodLookup<'w, 'a, 'o> {
 
 impl<'a> PodLookup<'_, 'a, '_> {
     fn find(&mut self, on: &str, nominated: &'a [NominatedPod]) -> Vec<&'a Pod> {
-        let mut found = Vec::new();
+        let mut pods = Vec::new();
         for entry in nominated {
             *self.seen.entry(&entry.pod).or_default() += 1;
             match self.cluster.pending.get(entry.uid.as_str()).filter(|pod| pod.id == entry.pod) {
-                Some(pod) => found.push(*pod),
+                Some(pod) => pods.push(*pod),
                 None => self.out.push(Violation::NotWaiting { pod: entry.pod.clone(), on: on.to_owned() }),
             }
         }
-        found
+        pods
     }
 }
 
@@ -212,9 +212,9 @@ fn of_claim<'a>(cluster: &ClusterState<'a>, market: &Market<'a>, claim: &'a Node
             let zone_id = offer.zip(zone).and_then(|(offer, zone)| offer.class.zone_id(zone));
             let instance = PossibleInstance { instance_type, zone, zone_id, capacity_type };
             // What the catalogue no longer knows is what it was planned as.
-            let known =
+            let listed =
                 instance_type.map(|t| market.overlaid(&claim.spec.node_pool, &instance, &t.allocatable));
-            let allocatable = known.unwrap_or(Cow::Borrowed(&claim.status.allocatable));
+            let allocatable = listed.unwrap_or(Cow::Borrowed(&claim.status.allocatable));
             options.push(InstanceOption { instance, price: None, allocatable });
         }
     }

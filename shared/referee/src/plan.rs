@@ -20,9 +20,9 @@ use super::{affinity, anti_affinity, fit, nodes, planned_nodes, pools, spread, v
 /// node is not judged: the snapshot says it, as [`Supposed::leaving`] gives it.
 pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
     let mut violations = Vec::new();
-    let cluster = ClusterState::of(snapshot);
-    let market = Market::of(snapshot);
-    let nodes = nodes::all(&cluster, &market, plan, &mut violations);
+    let cluster = ClusterState::new(snapshot);
+    let market = Market::new(snapshot);
+    let nodes = nodes::node_infos(&cluster, &market, plan, &mut violations);
     for node in &nodes {
         fit::check(&cluster, node, &mut violations);
         volumes::check(&cluster, node, &mut violations);
@@ -30,10 +30,10 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
     volumes::check_for_one_pod(&cluster, &nodes, &mut violations);
     planned_nodes::check(&cluster, &market, &nodes, &mut violations);
     pools::check(&cluster, plan, &nodes, &mut violations);
-    let pod_index = PodIndex::of(&cluster, &nodes);
-    let mut topology = Topology::of(&nodes);
+    let pod_index = PodIndex::new(&cluster, &nodes);
+    let mut topology = Topology::new(&nodes);
     spread::check(&pod_index, &mut topology, &mut violations);
-    let daemon_pods = DaemonPods::of(&cluster, &nodes);
+    let daemon_pods = DaemonPods::new(&cluster, &nodes);
     affinity::check(&pod_index, &daemon_pods, &mut topology, &mut violations);
     anti_affinity::check(&pod_index, &mut topology, &mut violations);
     daemon_pods.check(&pod_index, &mut topology, &mut violations);

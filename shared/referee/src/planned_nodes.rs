@@ -141,8 +141,8 @@ impl Check<'_, '_> {
     fn types(&mut self) {
         for ranked in &self.planned.instance_types {
             let name = &ranked.name;
-            let known = self.types.iter().find(|known| known.name == *name).copied();
-            if known.is_none() {
+            let kind = self.types.iter().find(|kind| kind.name == *name).copied();
+            if kind.is_none() {
                 self.fault(format!("its class does not offer {name}"));
             }
             if ranked.offerings.is_empty() {
@@ -151,14 +151,14 @@ impl Check<'_, '_> {
             if !self.planned.spec.requirements.allow(INSTANCE_TYPE, name) {
                 self.fault(format!("its requirements exclude {name}"));
             }
-            let category = known.and_then(|known| known.labels.get(INSTANCE_CATEGORY));
+            let category = kind.and_then(|kind| kind.labels.get(INSTANCE_CATEGORY));
             let lists = [self.pool.requirements(), self.class.requirements.clone()];
-            if category.is_some_and(|it| it == BURSTABLE)
+            if category.is_some_and(|category| category == BURSTABLE)
                 && !lists.iter().any(Requirements::list_instance_types)
             {
                 self.fault(format!("{name} is burstable, which neither pool nor class asks for"));
             }
-            let arch = known.and_then(|known| known.labels.get(ARCH));
+            let arch = kind.and_then(|kind| kind.labels.get(ARCH));
             if arch.is_some_and(|arch| *arch != ranked.arch) {
                 self.fault(format!("{name} is not {}", ranked.arch));
             }
@@ -170,7 +170,7 @@ impl Check<'_, '_> {
 
     /// Whatever it becomes, it is what pool and class ask for.
     fn requirements(&mut self, node: &NodeInfo<'_>) {
-        let mut labels = PossibleLabels::of(node);
+        let mut labels = PossibleLabels::new(node);
         let asked = [("pool", self.pool.requirements()), ("class", self.class.requirements.clone())];
         for (owner, wanted) in asked {
             if let Err(conflict) = labels.meet(&[wanted]) {
@@ -189,7 +189,7 @@ impl Check<'_, '_> {
             self.fault(format!("{name} {} in {zone} cannot be had as offered", planned.capacity_type));
         }
         for (key, value) in &planned.spec.labels {
-            if instance.label(key).is_some_and(|own| own != value) {
+            if instance.label(key).is_some_and(|actual| actual != value) {
                 self.fault(format!("its label {key} {value} is not that of {name}"));
             }
         }
@@ -252,7 +252,7 @@ fn values_of<'t>(instance_type: &'t InstanceType, key: &str) -> Vec<&'t str> {
 /// no more nodes than such pods.
 fn check_empty(cluster: &ClusterState<'_>, nodes: &[NodeInfo<'_>], out: &mut Vec<Violation>) {
     let mut pods = queue::buffer_pods(cluster.snapshot);
-    let mut left = pods.len();
+    let mut remaining = pods.len();
     pods.dedup_by(|pod, before| pod.spec == before.spec);
     let is_static = |pool: &str| cluster.pool(pool).is_some_and(|pool| pool.spec.replicas.is_some());
     let planned = nodes.iter().filter_map(|node| Some((node, node.planned_node()?)));
@@ -266,9 +266,9 @@ fn check_empty(cluster: &ClusterState<'_>, nodes: &[NodeInfo<'_>], out: &mut Vec
             fit::check(cluster, &NodeInfo { planned: vec![pod], ..node.clone() }, &mut violations);
             violations.is_empty()
         };
-        if left == 0 || !pods.iter().any(carries) {
+        if remaining == 0 || !pods.iter().any(carries) {
             out.push(fault(planned, "it has no pods, and no pod of a capacity buffer needs it"));
         }
-        left = left.saturating_sub(1);
+        remaining = remaining.saturating_sub(1);
     }
 }

@@ -87,14 +87,14 @@ impl PodSelector {
 }
 
 impl<'a> PodIndex<'a> {
-    pub(super) fn of(cluster: &ClusterState<'a>, nodes: &[NodeInfo<'a>]) -> Self {
+    pub(super) fn new(cluster: &ClusterState<'a>, nodes: &[NodeInfo<'a>]) -> Self {
         let mut pod_index = Self {
             label_sets: Vec::new(),
             pods: Vec::new(),
             by_label: HashMap::new(),
             namespaces: BTreeMap::new(),
         };
-        let mut known = Known::default();
+        let mut entered = Entered::default();
         for (at, node) in nodes.iter().enumerate() {
             for (pods, planned) in [(&node.bound, false), (&node.planned, true)] {
                 for pod in pods {
@@ -102,7 +102,7 @@ impl<'a> PodIndex<'a> {
                     let goes =
                         pod.state.is_over() || matches!(pod.state, PodState::Terminating | PodState::Leaving);
                     if planned || !goes {
-                        pod_index.enter(&mut known, at, pod, planned);
+                        pod_index.enter(&mut entered, at, pod, planned);
                     }
                 }
             }
@@ -131,19 +131,19 @@ impl<'a> PodIndex<'a> {
         self.pods.iter().filter(|pods| pods.planned)
     }
 
-    fn enter(&mut self, known: &mut Known<'a>, node: usize, pod: &'a Pod, planned: bool) {
+    fn enter(&mut self, entered: &mut Entered<'a>, node: usize, pod: &'a Pod, planned: bool) {
         let (namespace, labels, spec) = (pod.id.namespace.as_str(), pod.labels.as_ref(), pod.spec.as_ref());
         let addresses = (namespace, Arc::as_ptr(&pod.labels), Arc::as_ptr(&pod.spec));
-        let (label_set, spec_number) = *known.by_address.entry(addresses).or_insert_with(|| {
-            let label_set = known.label_sets.entry((namespace, labels)).or_insert_with(|| {
+        let (label_set, spec_number) = *entered.by_address.entry(addresses).or_insert_with(|| {
+            let label_set = entered.label_sets.entry((namespace, labels)).or_insert_with(|| {
                 self.label_sets.push(LabelSet { namespace, labels, counts: BTreeMap::new() });
                 self.label_sets.len() - 1
             });
-            let next = known.specs.len();
-            (*label_set, *known.specs.entry(spec).or_insert(next))
+            let next = entered.specs.len();
+            (*label_set, *entered.specs.entry(spec).or_insert(next))
         });
         *self.label_sets[label_set].counts.entry(node).or_default() += 1;
-        match known.pods.entry((node, label_set, spec_number, planned)) {
+        match entered.pods.entry((node, label_set, spec_number, planned)) {
             Entry::Occupied(entry) => {
                 let pods = &mut self.pods[*entry.get()];
                 pods.count += 1;
@@ -169,17 +169,9 @@ impl<'a> PodIndex<'a> {
     /// The pods that an affinity term of a pod of this namespace selects. A term without namespaces
     /// selects in the own namespace; an empty namespaceSelector selects all namespaces.
     pub(super) fn affinity_selector(&self, namespace: &str, term: &PodAffinityTerm) -> PodSelector {
-        let mut namespaces: BTreeSet<String> = term.namespaces.iter().cloned().collect();
-        match &term.namespace_selector {
-            Some(selector) => {
-                let selected = self.namespaces.iter().filter(|(_, labels)| selector.matches(labels));
-                namespaces.extend(selected.map(|(name, _)| (*name).to_owned()));
-            }
-            None if namespaces.is_empty() => {
-                namespaces.insert(namespace.to_owned());
-            }
-            None => {}
-        }
+        let selected =
+            self.namespaces.iter().filter(|(name, labels)| term.selects_in(namespace, name, Some(*labels)));
+        let namespaces = selected.map(|(name, _)| (*name).to_owned()).collect();
         PodSelector { namespaces, selector: term.selector.clone() }
     }
 
@@ -221,7 +213,7 @@ impl<'a> PodIndex<'a> {
 
 /// The pods entered so far, to find those that are equal.
 #[derive(Default)]
-struct Known<'a> {
+struct Entered<'a> {
     /// Label set and spec of pods that share their labels and spec in memory.
     by_address: HashMap<(&'a str, *const Labels, *const PodSpec), (usize, usize)>,
     label_sets: HashMap<(&'a str, &'a Labels), usize>,

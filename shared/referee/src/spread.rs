@@ -68,8 +68,8 @@ pub(super) fn check(pod_index: &PodIndex<'_>, topology: &mut Topology<'_, '_>, o
             if is_idle {
                 continue;
             }
-            let eligible = eligible.get_or_insert_with(|| EligibleDomains::of(topology, key, &inclusion));
-            let with = |counts| DomainCounts::of(&constraint, nodes, eligible, counts);
+            let eligible = eligible.get_or_insert_with(|| EligibleDomains::new(topology, key, &inclusion));
+            let with = |counts| DomainCounts::new(&constraint, nodes, eligible, counts);
             let violations = with(&counts).violations(&constrained.first);
             if !violations.is_empty() {
                 let alone = without_others(pod_index, &constraint, &counts, &constrained);
@@ -115,7 +115,7 @@ fn constraints<'a>(
             max_skew: spread.max_skew,
             min_domains: spread.min_domains,
         };
-        (constraint, NodeInclusion::of(spec, spread))
+        (constraint, NodeInclusion::for_constraint(spec, spread))
     })
 }
 
@@ -143,7 +143,7 @@ struct DomainCounts<'t, 'p, 'a> {
 }
 
 impl<'t, 'p, 'a> DomainCounts<'t, 'p, 'a> {
-    fn of(
+    fn new(
         constraint: &'t Constraint<'t>,
         nodes: &'p [NodeInfo<'a>],
         eligible: &'t EligibleDomains<'p>,
@@ -163,7 +163,7 @@ impl<'t, 'p, 'a> DomainCounts<'t, 'p, 'a> {
 
     /// The domains that have too many pods, given the first pod with the constraint on each node.
     fn violations(&self, first: &BTreeMap<usize, &PodRef>) -> Vec<Violation> {
-        let mut found = Vec::new();
+        let mut violations = Vec::new();
         let mut certain: BTreeMap<usize, (&PodRef, usize)> = BTreeMap::new();
         for (node, pod) in first {
             let domains = &self.eligible.of_node[*node];
@@ -173,13 +173,13 @@ impl<'t, 'p, 'a> DomainCounts<'t, 'p, 'a> {
                 *first = (*pod, *node).min(*first);
             } else {
                 let possible = domains.possible.iter();
-                found.extend(possible.filter_map(|domain| self.violation(*domain, pod, *node)));
+                violations.extend(possible.filter_map(|domain| self.violation(*domain, pod, *node)));
             }
         }
-        found.extend(
+        violations.extend(
             certain.into_iter().filter_map(|(domain, (pod, node))| self.violation(domain, pod, node)),
         );
-        found
+        violations
     }
 
     fn violation(&self, domain: usize, pod: &PodRef, node: usize) -> Option<Violation> {

@@ -30,16 +30,17 @@ impl PossibleDomains {
 }
 
 impl<'p> KeyDomains<'p> {
-    fn of(nodes: &'p [NodeInfo<'_>], key: &str) -> Self {
+    fn new(nodes: &'p [NodeInfo<'_>], key: &str) -> Self {
         let values: Vec<BTreeSet<Option<&str>>> = nodes.iter().map(|node| node.values(key)).collect();
-        let all: BTreeSet<&str> = values.iter().flatten().copied().flatten().collect();
-        let numbers: BTreeMap<&str, usize> = all.iter().enumerate().map(|(at, name)| (*name, at)).collect();
-        let mut known: BTreeMap<PossibleDomains, usize> = BTreeMap::new();
-        let mut key_domains = Self { names: all.into_iter().collect(), sets: Vec::new(), set_of: Vec::new() };
+        let names: BTreeSet<&str> = values.iter().flatten().copied().flatten().collect();
+        let numbers: BTreeMap<&str, usize> = names.iter().enumerate().map(|(at, name)| (*name, at)).collect();
+        let mut set_numbers: BTreeMap<PossibleDomains, usize> = BTreeMap::new();
+        let mut key_domains =
+            Self { names: names.into_iter().collect(), sets: Vec::new(), set_of: Vec::new() };
         for values in &values {
             let possible = values.iter().flatten().filter_map(|value| numbers.get(value).copied()).collect();
             let domains = PossibleDomains { possible, absent: values.contains(&None) };
-            let set = *known.entry(domains).or_insert_with_key(|domains| {
+            let set = *set_numbers.entry(domains).or_insert_with_key(|domains| {
                 key_domains.sets.push(domains.clone());
                 key_domains.sets.len() - 1
             });
@@ -62,20 +63,20 @@ impl<'p> KeyDomains<'p> {
 /// The domains of each topology key that was asked for.
 pub(super) struct Topology<'p, 'a> {
     pub(super) nodes: &'p [NodeInfo<'a>],
-    known: HashMap<String, Rc<KeyDomains<'p>>>,
+    by_key: HashMap<String, Rc<KeyDomains<'p>>>,
 }
 
 impl<'p, 'a> Topology<'p, 'a> {
-    pub(super) fn of(nodes: &'p [NodeInfo<'a>]) -> Self {
-        Self { nodes, known: HashMap::new() }
+    pub(super) fn new(nodes: &'p [NodeInfo<'a>]) -> Self {
+        Self { nodes, by_key: HashMap::new() }
     }
 
     pub(super) fn domains(&mut self, key: &str) -> Rc<KeyDomains<'p>> {
-        if let Some(domains) = self.known.get(key) {
+        if let Some(domains) = self.by_key.get(key) {
             return Rc::clone(domains);
         }
-        let domains = Rc::new(KeyDomains::of(self.nodes, key));
-        self.known.insert(key.to_owned(), Rc::clone(&domains));
+        let domains = Rc::new(KeyDomains::new(self.nodes, key));
+        self.by_key.insert(key.to_owned(), Rc::clone(&domains));
         domains
     }
 }

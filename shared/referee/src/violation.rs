@@ -153,14 +153,14 @@ pub enum Violation {
         node: String,
     },
     /// All nodes together do not cost what a consolidation tells.
-    #[error("consolidation: the nodes {when} it are told to cost {told}; found: {found}")]
+    #[error("consolidation: the nodes {when} it are told to cost {reported}; found: {actual}")]
     Cost {
         /// `before` or `after`.
         when: &'static str,
         /// What is told.
-        told: String,
+        reported: String,
         /// What they cost.
-        found: String,
+        actual: String,
     },
 }
 

@@ -11,7 +11,7 @@ use super::node_info::{NodeInfo, NodeSource, PossibleLabels};
 
 /// Checks the volumes of the pods that are placed there.
 pub(super) fn check(cluster: &ClusterState<'_>, node: &NodeInfo<'_>, out: &mut Vec<Violation>) {
-    let mut labels = PossibleLabels::of(node);
+    let mut labels = PossibleLabels::new(node);
     for pod in node.planned.iter().filter(|pod| !pod.volume_claims.is_empty()) {
         for name in &pod.volume_claims {
             let refusal = match cluster.volume_claims.get(&id_of(pod, name)) {
@@ -94,12 +94,13 @@ fn check_attachments(cluster: &ClusterState<'_>, node: &NodeInfo<'_>, out: &mut 
     for (driver, limit) in limits(cluster, node) {
         let nothing = BTreeSet::new();
         let before = before.get(driver).unwrap_or(&nothing);
-        let all: BTreeSet<&str> = before.union(planned.get(driver).unwrap_or(&nothing)).copied().collect();
-        if all.len() > before.len() && all.len() > limit as usize {
+        let attached: BTreeSet<&str> =
+            before.union(planned.get(driver).unwrap_or(&nothing)).copied().collect();
+        if attached.len() > before.len() && attached.len() > limit as usize {
             out.push(Violation::Attachments {
                 node: node.name.to_owned(),
                 driver: driver.to_owned(),
-                attached: all.len(),
+                attached: attached.len(),
                 limit,
             });
         }
@@ -116,10 +117,10 @@ fn limits<'n>(cluster: &ClusterState<'_>, node: &'n NodeInfo<'_>) -> BTreeMap<&'
     if let NodeSource::Node(joined) = node.source {
         limits.extend(joined.volume_limits.iter().map(|(driver, limit)| (driver.as_str(), *limit)));
         let pool = joined.node_pool().and_then(|name| cluster.pool(name));
-        let own = pool.and_then(|pool| cluster.snapshot.offer_for(pool));
+        let of_pool = pool.and_then(|pool| cluster.snapshot.offer_for(pool));
         let name = joined.labels.get(labels::INSTANCE_TYPE);
         let is_its = |kind: &&InstanceType| Some(&kind.name) == name;
-        types.extend(own.and_then(|offer| offer.instance_types.iter().find(is_its)));
+        types.extend(of_pool.and_then(|offer| offer.instance_types.iter().find(is_its)));
     }
     if let Some(least) = types.iter().map(|kind| kind.ebs_volumes()).min() {
         limits.entry(EBS_DRIVER).or_insert(least);

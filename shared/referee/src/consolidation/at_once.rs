@@ -14,15 +14,15 @@ use crate::Violation;
 use crate::cluster_state::ClusterState;
 
 /// Checks each command by itself, and all together that start now.
-pub(super) fn check(found: &Consolidation, cluster: &ClusterState<'_>, out: &mut Vec<Violation>) {
+pub(super) fn check(consolidation: &Consolidation, cluster: &ClusterState<'_>, out: &mut Vec<Violation>) {
     let held =
         replacement::held(&cluster.snapshot.claims, &cluster.snapshot.commands, cluster.snapshot.taken_at);
     let held: BTreeSet<&str> = held.map(|claim| claim.name.as_str()).collect();
     let mut started: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    for (place, command) in found.commands.iter().enumerate() {
+    for (index, command) in consolidation.commands.iter().enumerate() {
         let first = command.delete.first().and_then(|name| cluster.nodes.get(name.as_str()));
         let Some(pool) = first.and_then(|node| cluster.pool(node.node_pool()?)) else { continue };
-        let numbered = Numbered { number: place + 1, command };
+        let numbered = Numbered { number: index + 1, command };
         for Limit { what, allowed, already } in limits(cluster, pool, command.reason, &held) {
             let count = command.delete.len();
             if count > allowed {
@@ -87,7 +87,7 @@ fn is_disrupted(node: &Node, state: Option<ClaimState>) -> bool {
 /// How many of so many nodes may be disrupted at once: the least that an active budget allows, none
 /// where one cannot be read.
 fn at_once(cluster: &ClusterState<'_>, pool: &NodePool, reason: DisruptionReason, nodes: usize) -> usize {
-    let concerns = |budget: &&Budget| budget.reasons.as_ref().is_none_or(|all| all.contains(&reason));
+    let concerns = |budget: &&Budget| budget.reasons.as_ref().is_none_or(|reasons| reasons.contains(&reason));
     let allowed = pool.spec.disruption.budgets.iter().filter(concerns).filter_map(|budget| {
         match Window::of_budget(budget, cluster.snapshot.taken_at) {
             Window::Shut => None,

@@ -13,16 +13,16 @@ use crate::cluster_state::ClusterState;
 
 /// Checks the saving of each command and the cost of all nodes, before and after.
 pub(super) fn check(
-    found: &Consolidation,
+    consolidation: &Consolidation,
     cluster: &ClusterState<'_>,
     options: &Options<'_>,
     out: &mut Vec<Violation>,
 ) {
     let costs = Costs { cluster, options };
-    let own = cluster.snapshot.nodes.iter().filter(|node| node.node_pool().is_some());
-    let before = own.map(|node| costs.of_node(node)).fold(Sum::default(), Sum::plus);
+    let managed = cluster.snapshot.nodes.iter().filter(|node| node.node_pool().is_some());
+    let before = managed.map(|node| costs.of_node(node)).fold(Sum::default(), Sum::plus);
     let mut after = before;
-    for (place, command) in found.commands.iter().enumerate() {
+    for (index, command) in consolidation.commands.iter().enumerate() {
         let (ended, opened) = (costs.ended(command), opened(command));
         let saving = ended.total() - opened.total();
         if i128::from(command.saving_nanos) != saving {
@@ -30,20 +30,22 @@ pub(super) fn check(
                 "it tells of a saving of {} nano-dollars per hour; found: {saving}",
                 command.saving_nanos
             );
-            out.push(Numbered { number: place + 1, command }.fault(reason));
+            out.push(Numbered { number: index + 1, command }.fault(reason));
         }
         after = after.minus(ended).plus(opened);
     }
-    for (when, told, found) in [("before", found.before, before), ("after", found.after, after)] {
-        if Sum::of(told.instances, told.beside) != found {
-            let told = told_words(told);
-            out.push(Violation::Cost { when, told, found: found.words() });
+    for (when, reported, actual) in
+        [("before", consolidation.before, before), ("after", consolidation.after, after)]
+    {
+        if Sum::new(reported.instances, reported.beside) != actual {
+            let reported = described(reported);
+            out.push(Violation::Cost { when, reported, actual: actual.words() });
         }
     }
 }
 
-fn told_words(cost: NodeCost) -> String {
-    Sum::of(cost.instances, cost.beside).words()
+fn described(cost: NodeCost) -> String {
+    Sum::new(cost.instances, cost.beside).words()
 }
 
 /// Nano-dollars per hour of instances, and of what nodes cost beside them. A faulty consolidation
@@ -55,7 +57,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn of(instances: Price, beside: Price) -> Self {
+    fn new(instances: Price, beside: Price) -> Self {
         Self { instances: instances.nanos().into(), beside: beside.nanos().into() }
     }
 
@@ -78,7 +80,7 @@ impl Sum {
 
 fn opened(command: &ConsolidationCommand) -> Sum {
     let nodes = command.replace_with.iter();
-    nodes.map(|node| Sum::of(node.price, node.node_price)).fold(Sum::default(), Sum::plus)
+    nodes.map(|node| Sum::new(node.price, node.node_price)).fold(Sum::default(), Sum::plus)
 }
 
 /// Tells what nodes cost.
@@ -99,7 +101,7 @@ impl<'a> Costs<'_, 'a> {
         let of_class = || offer.map_or(Price::ZERO, |offer| offer.class.root_volume.price());
         let beside = self.options.node_price.unwrap_or_else(of_class);
         let instance = self.listed(node, offer).or_else(|| self.at_launch(node));
-        instance.map_or_else(Sum::default, |price| Sum::of(price, beside))
+        instance.map_or_else(Sum::default, |price| Sum::new(price, beside))
     }
 
     /// Its pool's class. Where the pool is gone, that of its claim comes first, and then all others
@@ -111,17 +113,17 @@ impl<'a> Costs<'_, 'a> {
         }
         let claim = self.cluster.claim_of(node);
         let mut classes: Vec<&ClassOffer> = snapshot.classes.iter().collect();
-        classes.sort_by_key(|offer| claim.is_none_or(|it| it.spec.node_class != offer.class.reference));
+        classes.sort_by_key(|offer| claim.is_none_or(|claim| claim.spec.node_class != offer.class.reference));
         classes.into_iter().find(|offer| {
             let mut types = offer.instance_types.iter();
-            types.any(|it| Some(it.name.as_str()) == self.instance_type(node))
+            types.any(|kind| Some(kind.name.as_str()) == self.instance_type(node))
         })
     }
 
     fn instance_type(&self, node: &'a Node) -> Option<&'a str> {
         let instance = self.cluster.claim_of(node).and_then(|claim| claim.status.instance.as_ref());
         let label = || node.labels.get(labels::INSTANCE_TYPE).map(String::as_str);
-        instance.map(|it| it.instance_type.as_str()).or_else(label)
+        instance.map(|instance| instance.instance_type.as_str()).or_else(label)
     }
 
     /// What its class's catalogue says now, with the heaviest NodeOverlay that has a price for it.
@@ -129,23 +131,23 @@ impl<'a> Costs<'_, 'a> {
         let instance = self.cluster.claim_of(node).and_then(|claim| claim.status.instance.as_ref());
         let label = |key: &str| node.labels.get(key).map(String::as_str);
         let name = self.instance_type(node)?;
-        let zone = instance.map(|it| it.zone.as_str()).or_else(|| label(labels::ZONE))?;
+        let zone = instance.map(|instance| instance.zone.as_str()).or_else(|| label(labels::ZONE))?;
         let of_label = || label(labels::CAPACITY_TYPE).and_then(CapacityType::named);
-        let capacity_type = instance.map(|it| it.capacity_type).or_else(of_label)?;
-        let instance_type = offer?.instance_types.iter().find(|known| known.name == name)?;
+        let capacity_type = instance.map(|instance| instance.capacity_type).or_else(of_label)?;
+        let instance_type = offer?.instance_types.iter().find(|kind| kind.name == name)?;
         let offering = instance_type
             .offerings
             .iter()
             .find(|one| one.zone == zone && one.capacity_type == capacity_type)?;
-        let mut all: BTreeMap<String, String> = instance_type.labels.clone();
-        all.extend(node.labels.clone());
+        let mut labels: BTreeMap<String, String> = instance_type.labels.clone();
+        labels.extend(node.labels.clone());
         let of_instance = [
             (labels::INSTANCE_TYPE, name),
             (labels::ZONE, zone),
             (labels::CAPACITY_TYPE, capacity_type.as_str()),
         ];
-        all.extend(of_instance.map(|(key, value)| (key.to_owned(), value.to_owned())));
-        let matching = |overlay: &&NodeOverlay| overlay.requirements.match_labels(&all).is_ok();
+        labels.extend(of_instance.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        let matching = |overlay: &&NodeOverlay| overlay.requirements.match_labels(&labels).is_ok();
         let overlays = self.cluster.snapshot.overlays.iter().filter(matching);
         let priced = overlays.filter_map(|overlay| Some((overlay, overlay.price?)));
         let heaviest = priced.min_by_key(|(overlay, _)| (Reverse(overlay.weight), &overlay.name));

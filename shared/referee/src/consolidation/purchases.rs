@@ -15,7 +15,8 @@ pub(super) fn check(numbered: &Numbered<'_>, cluster: &ClusterState<'_>, out: &m
         return;
     }
     for name in &command.delete {
-        let Some(bought) = cluster.nodes.get(name.as_str()).and_then(|node| Bought::of(node, cluster)) else {
+        let Some(bought) = cluster.nodes.get(name.as_str()).and_then(|node| Bought::from_node(node, cluster))
+        else {
             continue;
         };
         if let Some(again) = command.replace_with.iter().find(|planned| bought.is_again(planned)) {
@@ -36,7 +37,7 @@ struct Bought<'a> {
 }
 
 impl<'a> Bought<'a> {
-    fn of(node: &'a Node, cluster: &ClusterState<'a>) -> Option<Self> {
+    fn from_node(node: &'a Node, cluster: &ClusterState<'a>) -> Option<Self> {
         if let Some(instance) = cluster.claim_of(node).and_then(|claim| claim.status.instance.as_ref()) {
             let (instance_type, zone) = (instance.instance_type.as_str(), instance.zone.as_str());
             return Some(Self { instance_type, capacity_type: instance.capacity_type, zone });
@@ -51,10 +52,10 @@ impl<'a> Bought<'a> {
 
     /// Whether a planned node may be just that at the price that is told of it.
     fn is_again(&self, planned: &PlannedNode) -> bool {
-        let mut types = planned.instance_types.iter().filter(|it| it.name == self.instance_type);
+        let mut types = planned.instance_types.iter().filter(|offered| offered.name == self.instance_type);
         planned.capacity_type == self.capacity_type
-            && types.any(|it| {
-                let mut offerings = it.offerings.iter();
+            && types.any(|offered| {
+                let mut offerings = offered.offerings.iter();
                 offerings.any(|offering| offering.zone == self.zone && offering.price == planned.price)
             })
     }
