@@ -119,7 +119,8 @@ impl Scene {
         let selector = json!({"matchLabels": {"app": app}});
         let mut affinity = json!([]);
         if self.own_affinity {
-            let not_there = json!({"key": "kubernetes.io/hostname", "operator": "NotIn", "values": [format!("i-x{class}")]});
+            let host = format!("i-x{class}");
+            let not_there = json!({"key": labels::HOSTNAME, "operator": "NotIn", "values": [host]});
             let arch = json!({"key": labels::ARCH, "operator": "In", "values": ["amd64"]});
             affinity = json!([{"matchExpressions": [not_there, arch]}]);
         }

@@ -23,12 +23,12 @@ pub struct Bindings {
     /// Pods that may be bound, on each node in order of priority.
     pub bound: Vec<ExistingPlacement>,
     /// The others.
-    pub left: Vec<Left>,
+    pub unbound: Vec<UnboundPod>,
 }
 
 /// A planned pod that must not be bound now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct UnboundPod {
     /// The pod.
     pub pod: NominatedPod,
     /// The node that it was planned for.
@@ -50,10 +50,10 @@ pub fn bindings(
     planned: &[ExistingPlacement],
     schedulers: &BTreeSet<String>,
 ) -> Bindings {
-    let known = Known::of(snapshot, schedulers);
-    let mut left = Vec::new();
+    let index = ClusterIndex::new(snapshot, schedulers);
+    let mut unbound = Vec::new();
     let mut bound: Vec<ExistingPlacement> =
-        planned.iter().filter_map(|placement| known.fitting(placement, &mut left)).collect();
+        planned.iter().filter_map(|placement| index.fitting(placement, &mut unbound)).collect();
     loop {
         let plan = Plan { existing: bound, ..Plan::nothing(snapshot.taken_at, snapshot.generation) };
         let violations = check(snapshot, &plan);
@@ -62,18 +62,18 @@ pub fn bindings(
         let broken: Vec<Violation> =
             violations.into_iter().filter(|one| !matches!(one, Violation::Group { .. })).collect();
         if broken.is_empty() {
-            return Bindings { bound, left };
+            return Bindings { bound, unbound };
         }
-        let before = left.len();
+        let before = unbound.len();
         for violation in &broken {
-            known.leave(violation, &mut bound, &mut left);
+            index.unbind(violation, &mut bound, &mut unbound);
         }
-        if left.len() == before {
+        if unbound.len() == before {
             // Nothing that was placed explains it: better none than a wrong one.
-            let all = std::mem::take(&mut bound);
+            let placements = std::mem::take(&mut bound);
             let reason = broken[0].to_string();
-            for placement in all {
-                leave_all(placement, &reason, &mut left);
+            for placement in placements {
+                unbind_all(placement, &reason, &mut unbound);
             }
         }
         bound.retain(|placement| !placement.pods.is_empty());
@@ -81,7 +81,7 @@ pub fn bindings(
 }
 
 /// A snapshot with what is asked of it looked up once.
-struct Known<'a> {
+struct ClusterIndex<'a> {
     snapshot: &'a Snapshot,
     schedulers: &'a BTreeSet<String>,
     pods: BTreeMap<&'a str, &'a Pod>,
@@ -90,8 +90,8 @@ struct Known<'a> {
     volumes: BTreeMap<(&'a str, &'a str), &'a VolumeClaim>,
 }
 
-impl<'a> Known<'a> {
-    fn of(snapshot: &'a Snapshot, schedulers: &'a BTreeSet<String>) -> Self {
+impl<'a> ClusterIndex<'a> {
+    fn new(snapshot: &'a Snapshot, schedulers: &'a BTreeSet<String>) -> Self {
         let volume = |claim: &'a VolumeClaim| ((claim.id.namespace.as_str(), claim.id.name.as_str()), claim);
         Self {
             snapshot,
@@ -105,7 +105,11 @@ impl<'a> Known<'a> {
 
     /// Those of a node's planned pods that are ours to bind and that it has room for, in order of
     /// priority.
-    fn fitting(&self, placement: &ExistingPlacement, left: &mut Vec<Left>) -> Option<ExistingPlacement> {
+    fn fitting(
+        &self,
+        placement: &ExistingPlacement,
+        unbound: &mut Vec<UnboundPod>,
+    ) -> Option<ExistingPlacement> {
         let name = placement.target.name();
         let node = self.snapshot.nodes.iter().find(|node| node.name == name)?;
         let mut free = self.free(node);
@@ -126,7 +130,7 @@ impl<'a> Known<'a> {
                 }
                 Some(reason) => {
                     let node = name.to_owned();
-                    left.push(Left { pod: planned.clone(), node, reason, may_change: false });
+                    unbound.push(UnboundPod { pod: planned.clone(), node, reason, may_change: false });
                 }
             }
         }
@@ -178,15 +182,16 @@ impl<'a> Known<'a> {
 
     /// Takes out the pods that break a rule. A violation about other pods names one for all that
     /// are equal to it on its node.
-    fn leave(&self, violation: &Violation, bound: &mut [ExistingPlacement], left: &mut Vec<Left>) {
+    fn unbind(&self, violation: &Violation, bound: &mut [ExistingPlacement], unbound: &mut Vec<UnboundPod>) {
         let reason = violation.to_string();
         let mut drop = |on: &str, may_change: bool, concerned: &dyn Fn(&NominatedPod) -> bool| {
             for placement in bound.iter_mut().filter(|placement| placement.target.name() == on) {
                 let (out, rest) = std::mem::take(&mut placement.pods).into_iter().partition(concerned);
                 placement.pods = rest;
                 let out: Vec<NominatedPod> = out;
-                let leave = |pod| Left { pod, node: on.to_owned(), reason: reason.clone(), may_change };
-                left.extend(out.into_iter().map(leave));
+                let as_unbound =
+                    |pod| UnboundPod { pod, node: on.to_owned(), reason: reason.clone(), may_change };
+                unbound.extend(out.into_iter().map(as_unbound));
             }
         };
         match violation {
@@ -217,8 +222,8 @@ fn lasting(node: &Node) -> Vec<outrigger_model::Taint> {
     node.taints.iter().filter(|taint| !taint.is_ephemeral()).cloned().collect()
 }
 
-fn leave_all(placement: ExistingPlacement, reason: &str, left: &mut Vec<Left>) {
+fn unbind_all(placement: ExistingPlacement, reason: &str, unbound: &mut Vec<UnboundPod>) {
     let (node, reason) = (placement.target.name().to_owned(), reason.to_owned());
-    let leave = |pod| Left { pod, node: node.clone(), reason: reason.clone(), may_change: false };
-    left.extend(placement.pods.into_iter().map(leave));
+    let as_unbound = |pod| UnboundPod { pod, node: node.clone(), reason: reason.clone(), may_change: false };
+    unbound.extend(placement.pods.into_iter().map(as_unbound));
 }

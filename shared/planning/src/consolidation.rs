@@ -42,23 +42,25 @@ pub fn consolidate(
     options: &Options<'_>,
     settings: &DisruptionSettings,
 ) -> Consolidation {
-    let found = candidates(snapshot, settings, options);
+    let judged = candidates(snapshot, settings, options);
     let budgets = Budgets::new(snapshot);
-    let attrition = Attrition::new(snapshot, &found);
-    let may_last_until = |it: &Candidate<'_>| attrition.may_last_until(it, &settings.for_pool(it.pool));
-    let mut chosen = Chosen::of(snapshot, &found, &budgets, &may_last_until);
+    let attrition = Attrition::new(snapshot, &judged);
+    let may_last_until =
+        |candidate: &Candidate<'_>| attrition.may_last_until(candidate, &settings.for_pool(candidate.pool));
+    let mut chosen = Chosen::new(snapshot, &judged, &budgets, &may_last_until);
     let mut world = Supposed::leaving(snapshot);
-    let successors = Successors::of(&world, options, &chosen.surplus, &chosen.replaced);
+    let successors = Successors::new(&world, options, &chosen.surplus, &chosen.replaced);
     chosen.keep_those_without(&successors);
-    let all: Vec<&Candidate<'_>> = chosen.all().collect();
+    let considered: Vec<&Candidate<'_>> = chosen.candidates().collect();
     successors.put_on_their_way(&mut world);
-    world.moving(&pods_of(&all));
+    world.moving(&pods_of(&considered));
     let volumes = Volumes::new(&world);
     let buffers = queue::buffer_pods(&world);
     let left_alone = LeftAlone::new(&world);
     let pods = queue::queue(&world, &buffers, &volumes, &left_alone).pods;
     let cost = |candidate: &&Candidate<'_>| candidate.cost().map_or(0, Price::nanos);
-    let saves: Endable<'_> = all.iter().map(|it| (it.node.name.as_str(), cost(it))).collect();
+    let saves: Endable<'_> =
+        considered.iter().map(|candidate| (candidate.node.name.as_str(), cost(candidate))).collect();
     let balances: BTreeMap<&str, Balance> = balances(snapshot, options);
     let problem = Problem::of(&world, options, &volumes, &left_alone, &pods, &saves);
     let settings_of = |pool: &NodePool| DisruptionSettings {
@@ -67,18 +69,18 @@ pub fn consolidate(
     };
     let ids = ids_by_name(&problem);
     let pools = pools(&chosen, &ids, &budgets, &settings_of);
-    let mut consolidated = search(&problem, &pools, &proposed(snapshot, &all, &ids));
+    let mut consolidated = search(&problem, &pools, &proposed(snapshot, &considered, &ids));
     let before = node_cost(snapshot, options);
-    let mut judged = Judged { snapshot, settings_of: &settings_of, wasted: Wasted::new(snapshot) };
-    let commands = told(commands(&consolidated), &chosen, successors, &budgets, &mut judged);
-    let after = cost_after(before, &commands, &all);
+    let mut terms = CommandTerms { snapshot, settings_of: &settings_of, wasted: Wasted::new(snapshot) };
+    let commands = consolidation_commands(commands(&consolidated), &chosen, successors, &budgets, &mut terms);
+    let after = cost_after(before, &commands, &considered);
     let mut kept = chosen.kept;
     kept.extend(stays::kept(&mut consolidated, settings));
     kept.sort_by(|a, b| a.node.cmp(&b.node));
-    note_causes(&mut kept, &found, &may_last_until);
+    note_causes(&mut kept, &judged, &may_last_until);
     let going = commands.iter().flat_map(|command| &command.delete).map(String::as_str).collect();
-    let ranking = rank(snapshot, &found, &going, settings, options);
-    let (waste, drifted) = (judged.wasted.into_remembered(), attrition.into_remembered());
+    let ranking = rank(snapshot, &judged, &going, settings, options);
+    let (waste, drifted) = (terms.wasted.into_remembered(), attrition.into_remembered());
     Consolidation { before, after, commands, kept, ranking, waste, drifted }
 }
 
@@ -101,18 +103,18 @@ struct Chosen<'c, 'a> {
 
 impl<'c, 'a> Chosen<'c, 'a> {
     /// `may_last_until` says of drifted nodes until when they may empty by themselves.
-    fn of(
+    fn new(
         snapshot: &'a Snapshot,
-        found: &'c Candidates<'a>,
+        judged: &'c Candidates<'a>,
         budgets: &Budgets<'_>,
         may_last_until: &dyn Fn(&Candidate<'_>) -> Option<Timestamp>,
     ) -> Self {
         let volumes = Volumes::new(snapshot);
         let kept = |kept: &KeptNode<'_>| KeptName::new(&kept.node.name, kept.reason.clone());
-        let kept = found.kept.iter().map(kept).collect();
-        let surplus = static_pools::ended(found, |candidate| tied(candidate, &volumes).is_none());
+        let kept = judged.kept.iter().map(kept).collect();
+        let surplus = static_pools::ended(judged, |candidate| tied(candidate, &volumes).is_none());
         let mut chosen = Self { surplus: Vec::new(), replaced: Vec::new(), endable: Vec::new(), kept };
-        for candidate in &found.candidates {
+        for candidate in &judged.candidates {
             let is_surplus = surplus.contains(candidate.node.name.as_str());
             let has_drifted = !candidate.drift.is_empty() && may_last_until(candidate).is_none();
             let is_replaced = (has_drifted || candidate.expires_at.is_some()) && !is_surplus;
@@ -129,24 +131,26 @@ impl<'c, 'a> Chosen<'c, 'a> {
                 None => chosen.endable.push(candidate),
             }
         }
-        let turn = |it: &&Candidate<'_>| (!it.is_empty(), it.node.created_at, it.node.name.clone());
+        let turn = |candidate: &&Candidate<'_>| {
+            (!candidate.is_empty(), candidate.node.created_at, candidate.node.name.clone())
+        };
         chosen.replaced.sort_by_key(turn);
         chosen
     }
 
     /// All that may be ended.
-    fn all(&self) -> impl Iterator<Item = &'c Candidate<'a>> {
+    fn candidates(&self) -> impl Iterator<Item = &'c Candidate<'a>> {
         self.surplus.iter().chain(&self.replaced).chain(&self.endable).copied()
     }
 
     /// Keeps the nodes of static pools that have none to take their place.
     fn keep_those_without(&mut self, successors: &Successors) {
-        let mut left: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut remaining: BTreeMap<&str, usize> = BTreeMap::new();
         for candidate in std::mem::take(&mut self.replaced) {
             let pool = candidate.pool.name.as_str();
-            let left = left.entry(pool).or_insert_with(|| successors.count(pool));
-            if candidate.pool.spec.replicas.is_none() || *left > 0 {
-                *left = left.saturating_sub(1);
+            let remaining = remaining.entry(pool).or_insert_with(|| successors.count(pool));
+            if candidate.pool.spec.replicas.is_none() || *remaining > 0 {
+                *remaining = remaining.saturating_sub(1);
                 self.replaced.push(candidate);
             } else {
                 self.kept.push(KeptName::new(&candidate.node.name, WhyKept::NoSuccessor));
@@ -226,8 +230,11 @@ fn proposed(
     candidates: &[&Candidate<'_>],
     ids: &BTreeMap<&str, NodeId>,
 ) -> Vec<Vec<NodeId>> {
-    let used: BTreeSet<&str> =
-        candidates.iter().filter(|it| !it.is_empty()).map(|it| it.node.name.as_str()).collect();
+    let used: BTreeSet<&str> = candidates
+        .iter()
+        .filter(|candidate| !candidate.is_empty())
+        .map(|candidate| candidate.node.name.as_str())
+        .collect();
     let holds = |proposal: &&Proposal| {
         proposal.reason != DisruptionReason::Empty
             || !proposal.nodes.iter().any(|node| used.contains(node.as_str()))
@@ -239,19 +246,20 @@ fn proposed(
 }
 
 /// What commands are judged by.
-struct Judged<'a> {
+struct CommandTerms<'a> {
     snapshot: &'a Snapshot,
     settings_of: &'a dyn Fn(&NodePool) -> DisruptionSettings,
     wasted: Wasted<'a>,
 }
 
-impl Judged<'_> {
+impl CommandTerms<'_> {
     /// How far patience with nodes has come that are ended for money, with what that would have
     /// saved until now; `None` where it is over.
     fn patience(&mut self, ended: &[&Candidate<'_>], saving: i64) -> Option<Patience> {
         let settings = (self.settings_of)(ended.first()?.pool);
         let cost = |candidate: &Candidate<'_>| candidate.cost().map_or(0, Price::nanos);
-        let nodes: Vec<(&str, u64)> = ended.iter().map(|it| (it.node.name.as_str(), cost(it))).collect();
+        let nodes: Vec<(&str, u64)> =
+            ended.iter().map(|candidate| (candidate.node.name.as_str(), cost(candidate))).collect();
         let wasted = self.wasted.add(&nodes, saving);
         let ends_at = settings.patience_with(evictions(ended));
         (wasted < ends_at).then_some(Patience { wasted, ends_at })
@@ -279,19 +287,20 @@ fn is_same_set(a: &[String], b: &[String]) -> bool {
 }
 
 /// The commands, each with why and whether it starts now.
-fn told(
-    commands: Vec<Written>,
+fn consolidation_commands(
+    steps: Vec<Written>,
     chosen: &Chosen<'_, '_>,
     mut successors: Successors,
     budgets: &Budgets<'_>,
-    judged: &mut Judged<'_>,
+    terms: &mut CommandTerms<'_>,
 ) -> Vec<ConsolidationCommand> {
     let by_name: BTreeMap<&str, &Candidate<'_>> =
-        chosen.all().map(|candidate| (candidate.node.name.as_str(), candidate)).collect();
-    let surplus: BTreeSet<&str> = chosen.surplus.iter().map(|it| it.node.name.as_str()).collect();
+        chosen.candidates().map(|candidate| (candidate.node.name.as_str(), candidate)).collect();
+    let surplus: BTreeSet<&str> =
+        chosen.surplus.iter().map(|candidate| candidate.node.name.as_str()).collect();
     let mut begun: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut all = Vec::new();
-    for mut written in commands {
+    let mut commands = Vec::new();
+    for mut written in steps {
         let ended: Vec<&Candidate<'_>> =
             written.delete.iter().filter_map(|name| by_name.get(name.as_str()).copied()).collect();
         let is_surplus = written.delete.iter().any(|name| surplus.contains(name.as_str()));
@@ -306,7 +315,7 @@ fn told(
         };
         let pool = ended.first().map_or("", |candidate| candidate.pool.name.as_str());
         let is_for_money = reason == DisruptionReason::Underutilized && !is_surplus;
-        let patience = is_for_money.then(|| judged.patience(&ended, written.saving)).flatten();
+        let patience = is_for_money.then(|| terms.patience(&ended, written.saving)).flatten();
         let begun = begun.entry(pool).or_default();
         let is_allowed = *begun + written.delete.len() <= budgets.allowance(pool, reason).remaining;
         *begun += if patience.is_none() { written.delete.len() } else { 0 };
@@ -318,12 +327,12 @@ fn told(
             false => Vec::new(),
         };
         let evictions = written.evictions + lost.len();
-        all.push(ConsolidationCommand {
+        commands.push(ConsolidationCommand {
             reason,
             evictions,
             lost,
-            may_cost: judged.may_cost(&ended).filter(|_| !written.is_replacement),
-            proposed_since: judged.proposed_since(reason, &written.delete),
+            may_cost: terms.may_cost(&ended).filter(|_| !written.is_replacement),
+            proposed_since: terms.proposed_since(reason, &written.delete),
             causes,
             delete: written.delete,
             replace_with: written.replace_with,
@@ -334,7 +343,7 @@ fn told(
             patience,
         });
     }
-    all
+    commands
 }
 
 /// How a node has drifted, or that it expires, for people.
@@ -347,23 +356,26 @@ fn causes(candidate: &Candidate<'_>) -> Vec<String> {
 /// Notes of nodes that stay how they have drifted, or that they expire.
 fn note_causes(
     kept: &mut [KeptName],
-    found: &Candidates<'_>,
+    judged: &Candidates<'_>,
     may_last_until: &dyn Fn(&Candidate<'_>) -> Option<Timestamp>,
 ) {
-    let lasts = |it: &Candidate<'_>| {
-        may_last_until(it).map(|until| format!("it may empty by itself until {until}, then it is replaced"))
+    let lasts = |candidate: &Candidate<'_>| {
+        may_last_until(candidate)
+            .map(|until| format!("it may empty by itself until {until}, then it is replaced"))
     };
-    let of_candidates = found.candidates.iter().map(|it| {
-        let all = causes(it).into_iter().chain(lasts(it));
-        (it.node.name.as_str(), all.collect::<Vec<_>>())
+    let of_candidates = judged.candidates.iter().map(|candidate| {
+        let texts = causes(candidate).into_iter().chain(lasts(candidate));
+        (candidate.node.name.as_str(), texts.collect::<Vec<_>>())
     });
     let drifted = |drift: &DriftReason| format!("{}: {drift}", drift.as_str());
-    let of_kept =
-        found.kept.iter().map(|it| (it.node.name.as_str(), it.drift.iter().map(drifted).collect::<Vec<_>>()));
-    let mut all: BTreeMap<&str, Vec<String>> =
+    let of_kept = judged
+        .kept
+        .iter()
+        .map(|kept| (kept.node.name.as_str(), kept.drift.iter().map(drifted).collect::<Vec<_>>()));
+    let mut causes_by_node: BTreeMap<&str, Vec<String>> =
         of_candidates.chain(of_kept).filter(|(_, causes)| !causes.is_empty()).collect();
     for kept in kept.iter_mut() {
-        kept.causes = all.remove(kept.node.as_str()).unwrap_or_default();
+        kept.causes = causes_by_node.remove(kept.node.as_str()).unwrap_or_default();
     }
 }
 
@@ -379,7 +391,8 @@ fn node_cost(snapshot: &Snapshot, options: &Options<'_>) -> NodeCost {
 }
 
 fn cost_after(before: NodeCost, commands: &[ConsolidationCommand], endable: &[&Candidate<'_>]) -> NodeCost {
-    let ended: BTreeSet<&str> = commands.iter().flat_map(|it| &it.delete).map(String::as_str).collect();
+    let ended: BTreeSet<&str> =
+        commands.iter().flat_map(|command| &command.delete).map(String::as_str).collect();
     let mut gone = NodeCost::default();
     for candidate in endable.iter().filter(|candidate| ended.contains(candidate.node.name.as_str())) {
         gone.add(candidate.price.unwrap_or(Price::ZERO), candidate.node_price);

@@ -37,19 +37,21 @@ pub(crate) struct Moves<'a> {
 }
 
 /// The pods that a command moves.
-struct Move {
+struct Relocation {
     command: String,
     may_cost: Price,
     /// By uid.
     pods: BTreeSet<String>,
     /// Whether each node of the command may be ended, so that all of its pods are known.
-    is_known: bool,
+    is_complete: bool,
 }
 
 impl<'a> Moves<'a> {
     /// Plans the moves of a world in which pods that must find another place are leaving.
-    pub(crate) fn of(world: Supposed<'a>, options: &Options<'_>) -> Self {
-        let all: Vec<Move> = replacement::current(&world).filter_map(|it| Move::of(it, &world)).collect();
+    pub(crate) fn new(world: Supposed<'a>, options: &Options<'_>) -> Self {
+        let relocations: Vec<Relocation> = replacement::current(&world)
+            .filter_map(|command| Relocation::for_command(command, &world))
+            .collect();
         let mut moves = Self {
             world,
             moved: BTreeSet::new(),
@@ -58,17 +60,18 @@ impl<'a> Moves<'a> {
             too_dear: Vec::new(),
             staying: Vec::new(),
         };
-        if all.is_empty() {
+        if relocations.is_empty() {
             return moves;
         }
-        let (known, unknown): (Vec<Move>, Vec<Move>) = all.into_iter().partition(|it| it.is_known);
-        for it in unknown {
-            moves.bind(&it, "a node of its command is kept");
+        let (complete, incomplete): (Vec<Relocation>, Vec<Relocation>) =
+            relocations.into_iter().partition(|relocation| relocation.is_complete);
+        for relocation in incomplete {
+            moves.bind(&relocation, "a node of its command is kept");
         }
-        for it in moves.find_room(known, options) {
-            if !moves.open_nodes(&it, options) {
-                moves.bind(&it, "its place elsewhere would cost more than its command saves");
-                moves.too_dear.push(it.command);
+        for relocation in moves.find_room(complete, options) {
+            if !moves.open_nodes(&relocation, options) {
+                moves.bind(&relocation, "its place elsewhere would cost more than its command saves");
+                moves.too_dear.push(relocation.command);
             }
         }
         moves
@@ -76,34 +79,35 @@ impl<'a> Moves<'a> {
 
     /// Moves pods to nodes and claims that exist; returns the commands of which some pod found no
     /// room.
-    fn find_room(&mut self, moves: Vec<Move>, options: &Options<'_>) -> Vec<Move> {
+    fn find_room(&mut self, moves: Vec<Relocation>, options: &Options<'_>) -> Vec<Relocation> {
         let mut world = self.world.clone();
         world.with_pools(|_| false);
-        let pods: BTreeSet<&str> = moves.iter().flat_map(|it| &it.pods).map(String::as_str).collect();
-        let (plan, _) = place(&world, &pods, options);
-        let (placed, left): (Vec<Move>, Vec<Move>) =
-            moves.into_iter().partition(|it| it.pods.is_subset(&placed(&plan)));
-        let of_whole = placed.into_iter().flat_map(|it| it.pods).collect();
+        let pods: BTreeSet<&str> =
+            moves.iter().flat_map(|relocation| &relocation.pods).map(String::as_str).collect();
+        let (plan, _) = plan_for(&world, &pods, options);
+        let (placed, unplaced): (Vec<Relocation>, Vec<Relocation>) =
+            moves.into_iter().partition(|relocation| relocation.pods.is_subset(&placed(&plan)));
+        let of_whole = placed.into_iter().flat_map(|relocation| relocation.pods).collect();
         self.accept(plan, of_whole);
-        left
+        unplaced
     }
 
     /// Opens nodes for the pods of a command, unless they cost more than they may.
-    fn open_nodes(&mut self, it: &Move, options: &Options<'_>) -> bool {
+    fn open_nodes(&mut self, relocation: &Relocation, options: &Options<'_>) -> bool {
         let mut world = self.world.clone();
         world.with_pools(|pool| pool.spec.replicas.is_none());
-        let pods: BTreeSet<&str> = it.pods.iter().map(String::as_str).collect();
-        let (mut plan, report) = place(&world, &pods, options);
-        plan.nodes.retain(|node| node.pods.iter().any(|pod| it.pods.contains(&pod.uid)));
+        let pods: BTreeSet<&str> = relocation.pods.iter().map(String::as_str).collect();
+        let (mut plan, report) = plan_for(&world, &pods, options);
+        plan.nodes.retain(|node| node.pods.iter().any(|pod| relocation.pods.contains(&pod.uid)));
         let cost = plan.price() + plan.node_price();
-        if !it.pods.is_subset(&placed(&plan)) || cost > it.may_cost {
+        if !relocation.pods.is_subset(&placed(&plan)) || cost > relocation.may_cost {
             return false;
         }
-        keep_cheap(&mut plan.nodes, it.may_cost - cost);
+        keep_cheap(&mut plan.nodes, relocation.may_cost - cost);
         let is_opened = |report: &NodeReport| plan.nodes.iter().any(|node| node.claim == report.claim);
         self.reports.extend(report.nodes.into_iter().filter(is_opened));
         self.nodes.extend(plan.nodes.iter().cloned());
-        self.accept(plan, it.pods.clone());
+        self.accept(plan, relocation.pods.clone());
         true
     }
 
@@ -117,8 +121,8 @@ impl<'a> Moves<'a> {
     }
 
     /// Leaves pods where they are.
-    fn bind(&mut self, it: &Move, why: &str) {
-        let pods = self.world.staying(&it.pods);
+    fn bind(&mut self, relocation: &Relocation, why: &str) {
+        let pods = self.world.staying(&relocation.pods);
         let outcome = PodsOutcome::Ignored { reason: format!("it stays where it is: {why}") };
         self.staying.push(PodsReport { pods, outcome });
     }
@@ -129,8 +133,9 @@ impl<'a> Moves<'a> {
         for node in &mut plan.nodes {
             node.pods.retain(|pod| !self.moved.contains(&pod.uid));
         }
-        let own: BTreeSet<&str> = self.nodes.iter().map(|node| node.claim.as_str()).collect();
-        for placement in plan.existing.iter_mut().filter(|it| own.contains(it.target.name())) {
+        let opened: BTreeSet<&str> = self.nodes.iter().map(|node| node.claim.as_str()).collect();
+        for placement in plan.existing.iter_mut().filter(|placement| opened.contains(placement.target.name()))
+        {
             placement.pods.retain(|pod| !self.moved.contains(&pod.uid));
         }
         plan.existing.retain(|placement| !placement.pods.is_empty());
@@ -141,20 +146,20 @@ impl<'a> Moves<'a> {
     }
 }
 
-impl Move {
-    fn of(command: &Command, seen: &Snapshot) -> Option<Self> {
+impl Relocation {
+    fn for_command(command: &Command, seen: &Snapshot) -> Option<Self> {
         let may_cost = command.may_cost?;
         let pods = |pods: Vec<&Pod>| pods.into_iter().map(|pod| pod.uid.clone()).collect();
         let moved = replacement::moved(command, seen);
-        let is_known = moved.is_some();
-        let all = moved.unwrap_or_else(|| replacement::on_held_nodes(command, seen));
-        Some(Self { command: command.id.clone(), may_cost, pods: pods(all), is_known })
+        let is_complete = moved.is_some();
+        let moved_pods = moved.unwrap_or_else(|| replacement::on_held_nodes(command, seen));
+        Some(Self { command: command.id.clone(), may_cost, pods: pods(moved_pods), is_complete })
     }
 }
 
 /// Plans for some pods, and for those that are meant for nodes already, whose room they would take
 /// otherwise.
-fn place(world: &Supposed<'_>, pods: &BTreeSet<&str>, options: &Options<'_>) -> (Plan, Report) {
+fn plan_for(world: &Supposed<'_>, pods: &BTreeSet<&str>, options: &Options<'_>) -> (Plan, Report) {
     let left_alone = LeftAlone::new(world);
     let volumes = Volumes::new(world);
     let in_claims = world.claims.iter().flat_map(|claim| &claim.status.nominated);

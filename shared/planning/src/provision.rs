@@ -23,7 +23,7 @@ use crate::report::Writer;
 /// options give the same bytes, unless [`Options::time_is_up`] ends the search sooner.
 #[must_use = "a plan does nothing until it is applied"]
 pub fn provision(snapshot: &Snapshot, options: &Options<'_>) -> (Plan, Report) {
-    let moves = Moves::of(Supposed::leaving(snapshot), options);
+    let moves = Moves::new(Supposed::leaving(snapshot), options);
     let (mut plan, mut report) = place_all(&moves.world, options);
     moves.complete(&mut plan, &mut report);
     (plan, report)

@@ -13,7 +13,7 @@ const WINDOW: Duration = Duration::from_mins(1);
 /// Puts off the nodes that may not be launched now, in plan and report; what comes first in the
 /// plan goes first.
 pub(crate) fn put_off(snapshot: &Snapshot, left_alone: &LeftAlone<'_>, plan: &mut Plan, report: &mut Report) {
-    let mut rate = Rate::of(snapshot, left_alone);
+    let mut rate = Rate::new(snapshot, left_alone);
     let mut reasons: BTreeMap<String, PutOffReason> = BTreeMap::new();
     for node in std::mem::take(&mut plan.nodes) {
         match rate.admit(&node.spec.node_pool) {
@@ -45,7 +45,7 @@ struct Rate<'a> {
 }
 
 impl<'a> Rate<'a> {
-    fn of(snapshot: &'a Snapshot, left_alone: &'a LeftAlone<'a>) -> Self {
+    fn new(snapshot: &'a Snapshot, left_alone: &'a LeftAlone<'a>) -> Self {
         let (by_pool, tries) = (BTreeMap::new(), BTreeSet::new());
         let mut rate = Self { snapshot, left_alone, by_pool, total: 0, tries };
         let is_recent = |claim: &&NodeClaim| {
@@ -75,10 +75,10 @@ impl<'a> Rate<'a> {
     }
 
     fn is_at_the_cap(&self, node_pool: &str) -> bool {
-        let Some(most) = self.snapshot.max_new_nodes_per_minute else { return false };
+        let Some(cluster_cap) = self.snapshot.max_new_nodes_per_minute else { return false };
         let pool = self.snapshot.node_pools.iter().find(|pool| pool.name == node_pool);
-        let own = pool.and_then(NodePool::max_new_nodes_per_minute);
+        let pool_cap = pool.and_then(NodePool::max_new_nodes_per_minute);
         let count = self.by_pool.get(node_pool).copied().unwrap_or_default();
-        self.total >= most || own.is_some_and(|own| count >= own)
+        self.total >= cluster_cap || pool_cap.is_some_and(|cap| count >= cap)
     }
 }

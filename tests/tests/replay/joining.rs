@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
 use outrigger_model::{DaemonSet, ExistingPlacement, NominatedPod, PodRef, Snapshot, labels, taint};
-use outrigger_planning::binding::{DEFAULT_SCHEDULER, Left, bindings};
+use outrigger_planning::binding::{DEFAULT_SCHEDULER, UnboundPod, bindings};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, in_parallel};
@@ -88,7 +88,7 @@ pub(crate) fn bind(
     cluster: &Cluster,
     scenario: &Scenario,
     planned: &[ExistingPlacement],
-) -> Result<Vec<Left>> {
+) -> Result<Vec<UnboundPod>> {
     let list = scenario.list(cluster.read_back()?);
     let now = scenario.snapshot(&list, 0)?;
     let found = bindings(&now, planned, &BTreeSet::from([DEFAULT_SCHEDULER.to_owned()]));
@@ -96,7 +96,7 @@ pub(crate) fn bind(
         found.bound.iter().flat_map(|on| on.pods.iter().map(|pod| (pod, on.target.name()))).collect();
     let closed: BTreeSet<&str> = planned.iter().map(|on| on.target.name()).collect();
     in_parallel(&pairs, |(planned, node)| bind_one(cluster, planned, node, &closed))?;
-    Ok(found.left)
+    Ok(found.unbound)
 }
 
 /// Binds a pod, unless kube-scheduler was first. Where other pods went, it may find room on an open

@@ -307,7 +307,7 @@ impl Tick<'_> {
         let looks_again = Instant::now() + 2 * PAUSE < self.ends_at;
         for placing in ready {
             let name = &placing.node.name;
-            let waits = decided.left.iter().find(|unbound| &unbound.node == name && unbound.may_change);
+            let waits = decided.unbound.iter().find(|unbound| &unbound.node == name && unbound.may_change);
             let is_patient = looks_again && !must_open(placing.claim, placing.node, self.ports.now());
             if let Some(unbound) = waits.filter(|_| is_patient) {
                 self.still_waits(placing.claim, format!("its pods to be bound: {}", unbound.reason));
@@ -420,7 +420,7 @@ impl Tick<'_> {
 
 /// The planned pods of a node that were not bound and still wait for one.
 fn others(bindings: &Bindings, bound: &Bound, node: &str) -> Vec<Nomination> {
-    let unbound = bindings.left.iter().filter(|unbound| unbound.node == node);
+    let unbound = bindings.unbound.iter().filter(|unbound| unbound.node == node);
     let mut others: Vec<Nomination> = unbound
         .inspect(|unbound| tracing::info!(pod = %unbound.pod.pod, unbound.reason, "left to kube-scheduler"))
         .map(|unbound| Nomination { pod: unbound.pod.clone(), node: unbound.node.clone() })

@@ -21,14 +21,15 @@ const CLASSES_OF_NODE: usize = 5;
 const POOLS_SHOWN: usize = 2;
 
 /// The nodes that stay, of those that might be ended.
-pub(super) fn kept(found: &mut Consolidated<'_, '_>, settings: &DisruptionSettings) -> Vec<KeptName> {
-    let stays: Vec<(NodeId, Stays)> = found.stays.iter().map(|(node, stays)| (*node, *stays)).collect();
+pub(super) fn kept(consolidated: &mut Consolidated<'_, '_>, settings: &DisruptionSettings) -> Vec<KeptName> {
+    let stays: Vec<(NodeId, Stays)> =
+        consolidated.stays.iter().map(|(node, stays)| (*node, *stays)).collect();
     let homes = if stays.iter().any(|(_, stays)| matches!(stays, Stays::NoPlace(None))) {
-        homes(found.solution.problem)
+        homes(consolidated.solution.problem)
     } else {
         Homes::new()
     };
-    let mut explained = Explained { solution: &mut found.solution, homes, known: BTreeMap::new() };
+    let mut explained = Explained { solution: &mut consolidated.solution, homes, reasons: BTreeMap::new() };
     let kept = |(node, stays)| {
         let reason = explained.reason(node, stays, settings);
         KeptName::new(explained.solution.problem.existing[node].name, reason)
@@ -55,7 +56,7 @@ fn homes<'a>(problem: &Problem<'a>) -> Homes<'a> {
 struct Explained<'s, 'p, 'a> {
     solution: &'s mut Solution<'p, 'a>,
     homes: Homes<'a>,
-    known: BTreeMap<ClassId, String>,
+    reasons: BTreeMap<ClassId, String>,
 }
 
 impl Explained<'_, '_, '_> {
@@ -69,8 +70,8 @@ impl Explained<'_, '_, '_> {
                 Ok(saving) if saving > 0 => WhyKept::NotWorthIt { saving: Price::from_nanos(saving), least },
                 _ => WhyKept::NothingCheaper,
             },
-            Stays::TooFewTypes(found) => {
-                WhyKept::TooFewSpotTypes { cheaper: found, least: settings.spot_to_spot_types }
+            Stays::TooFewTypes(cheaper) => {
+                WhyKept::TooFewSpotTypes { cheaper, least: settings.spot_to_spot_types }
             }
             Stays::TakesIn => WhyKept::TakesPodsIn,
             Stays::NotReached => WhyKept::TimeIsUp,
@@ -86,32 +87,32 @@ impl Explained<'_, '_, '_> {
         {
             return WhyKept::NoPlaceFor { pod, why: self.why(node, class) };
         }
-        let all = self.homes.get(problem.existing[node].name);
-        let all: Vec<(ClassId, PodRef)> =
-            all.into_iter().flatten().map(|(class, pod)| (*class, pod.id.clone())).collect();
-        let telling = all.iter().take(CLASSES_OF_NODE).find_map(|(class, pod)| {
+        let pods = self.homes.get(problem.existing[node].name);
+        let pods: Vec<(ClassId, PodRef)> =
+            pods.into_iter().flatten().map(|(class, pod)| (*class, pod.id.clone())).collect();
+        let telling = pods.iter().take(CLASSES_OF_NODE).find_map(|(class, pod)| {
             let why = self.why(node, *class);
             (!why.is_empty()).then(|| WhyKept::NoPlaceFor { pod: pod.clone(), why })
         });
         let first =
-            || all.first().map(|(_, pod)| WhyKept::NoPlaceFor { pod: pod.clone(), why: String::new() });
+            || pods.first().map(|(_, pod)| WhyKept::NoPlaceFor { pod: pod.clone(), why: String::new() });
         telling.or_else(first).unwrap_or(WhyKept::NothingCheaper)
     }
 
     /// What a plan would say of a pod of a class, were its node gone; nothing where a node can be
     /// made for it.
     fn why(&mut self, node: NodeId, class: ClassId) -> String {
-        if let Some(known) = self.known.get(&class) {
-            return known.clone();
+        if let Some(reason) = self.reasons.get(&class) {
+            return reason.clone();
         }
-        if self.known.len() >= CLASSES_EXPLAINED || (self.solution.problem.options.time_is_up)() {
+        if self.reasons.len() >= CLASSES_EXPLAINED || (self.solution.problem.options.time_is_up)() {
             return String::new();
         }
         let mark = self.solution.mark();
         if !self.solution.ended[node] {
             self.solution.end(node);
         }
-        let refusals = Reasons::of(self.solution, class).by_pool();
+        let refusals = Reasons::for_class(self.solution, class).by_pool();
         self.solution.go_back(mark);
         let why = if refusals.iter().any(|refusal| refusal.reason == Refusal::NotFound) {
             String::new()
@@ -122,7 +123,7 @@ impl Explained<'_, '_, '_> {
                 more => format!("{}; and {more} more NodePools", shown.join("; ")),
             }
         };
-        self.known.insert(class, why.clone());
+        self.reasons.insert(class, why.clone());
         why
     }
 }
@@ -130,6 +131,6 @@ impl Explained<'_, '_, '_> {
 /// A pod of a class on an existing node.
 fn pod_of(problem: &Problem<'_>, node: NodeId, class: &PodClass<'_>) -> Option<PodRef> {
     let name = problem.existing[node].name;
-    let found = class.pods.iter().find(|pod| pod.node_name.as_deref() == Some(name));
-    found.map(|pod| pod.id.clone())
+    let pod = class.pods.iter().find(|pod| pod.node_name.as_deref() == Some(name));
+    pod.map(|pod| pod.id.clone())
 }

@@ -22,14 +22,14 @@ pub(super) struct Successors {
 impl Successors {
     /// Of nodes that are replaced, where others are ended for good. What a pool lacks already is
     /// not among them.
-    pub(super) fn of(
+    pub(super) fn new(
         world: &Supposed<'_>,
         options: &Options<'_>,
         ended: &[&Candidate<'_>],
         replaced: &[&Candidate<'_>],
     ) -> Self {
         let replaced: Vec<&Candidate<'_>> =
-            replaced.iter().copied().filter(|it| it.pool.spec.replicas.is_some()).collect();
+            replaced.iter().copied().filter(|candidate| candidate.pool.spec.replicas.is_some()).collect();
         if replaced.is_empty() {
             return Self::default();
         }
@@ -42,8 +42,10 @@ impl Successors {
             replicas(pool)
                 .saturating_sub(usize::try_from(Limits::of(&going, pool, &[]).nodes).unwrap_or(usize::MAX))
         };
-        let lacking: BTreeMap<&str, usize> =
-            replaced.iter().map(|it| (it.pool.name.as_str(), lacking(it.pool))).collect();
+        let lacking: BTreeMap<&str, usize> = replaced
+            .iter()
+            .map(|candidate| (candidate.pool.name.as_str(), lacking(candidate.pool)))
+            .collect();
         going.closing(&names_of(&replaced));
         going.moving(&pods_of(&replaced));
         let mut by_pool: BTreeMap<String, Vec<PlannedNode>> = BTreeMap::new();
@@ -75,12 +77,13 @@ impl Successors {
     /// Adds to a command what takes the place of its node, where that is of a static pool: the one
     /// that its pods move to, or any other. So each command launches as many as it ends.
     pub(super) fn add_to(&mut self, command: &mut Written, ended: &[&Candidate<'_>]) {
-        let targets: BTreeSet<&str> = command.existing.iter().map(|it| it.target.name()).collect();
+        let targets: BTreeSet<&str> =
+            command.existing.iter().map(|placement| placement.target.name()).collect();
         for candidate in ended {
             let Some(nodes) = self.by_pool.get_mut(&candidate.pool.name) else { continue };
-            let place = nodes.iter().position(|node| targets.contains(node.claim.as_str())).unwrap_or(0);
-            if place < nodes.len() {
-                let node = nodes.remove(place);
+            let position = nodes.iter().position(|node| targets.contains(node.claim.as_str())).unwrap_or(0);
+            if position < nodes.len() {
+                let node = nodes.remove(position);
                 let cost = (node.price + node.node_price).nanos();
                 command.saving = command.saving.saturating_sub_unsigned(cost);
                 command.replace_with.push(node);

@@ -28,11 +28,12 @@ pub(crate) struct Written {
 }
 
 /// The steps of a consolidation, in order.
-pub(crate) fn commands(found: &Consolidated<'_, '_>) -> Vec<Written> {
-    let writer = Writer::new(&found.solution);
-    let mut names = Names { next: ClaimNames::new(found.solution.problem.snapshot), given: TiVec::new() };
-    let homes = pods_by_home(found);
-    found.steps.iter().map(|step| written(&writer, &mut names, &homes, step)).collect()
+pub(crate) fn commands(consolidated: &Consolidated<'_, '_>) -> Vec<Written> {
+    let writer = Writer::new(&consolidated.solution);
+    let mut names =
+        Names { next: ClaimNames::new(consolidated.solution.problem.snapshot), given: TiVec::new() };
+    let homes = pods_by_home(consolidated);
+    consolidated.steps.iter().map(|step| written(&writer, &mut names, &homes, step)).collect()
 }
 
 /// The names of the nodes that steps open, in the order in which they are opened.
@@ -44,10 +45,10 @@ struct Names<'a> {
 /// The pods of each class on each node that is ended.
 type Homes<'a> = BTreeMap<(ClassId, &'a str), Vec<&'a Pod>>;
 
-fn pods_by_home<'a>(found: &Consolidated<'_, 'a>) -> Homes<'a> {
+fn pods_by_home<'a>(consolidated: &Consolidated<'_, 'a>) -> Homes<'a> {
     let mut homes = Homes::new();
-    for (class, of) in found.solution.problem.classes.iter_enumerated() {
-        for pod in &of.pods {
+    for (class, pod_class) in consolidated.solution.problem.classes.iter_enumerated() {
+        for pod in &pod_class.pods {
             if let Some(node) = pod.node_name.as_deref() {
                 homes.entry((class, node)).or_default().push(pod);
             }

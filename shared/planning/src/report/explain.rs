@@ -45,16 +45,16 @@ struct Term {
 struct Asked {
     relaxation: RelaxationId,
     /// By the pod itself.
-    own: Requirements,
+    by_pod: Requirements,
     /// By the pod and its volumes.
-    all: Requirements,
+    with_volumes: Requirements,
 }
 
 impl<'s, 'p, 'a> Reasons<'s, 'p, 'a> {
     /// The reasons for a class.
-    pub(crate) fn of(solution: &'s Solution<'p, 'a>, class: ClassId) -> Self {
+    pub(crate) fn for_class(solution: &'s Solution<'p, 'a>, class: ClassId) -> Self {
         let pod_class = &solution.problem.classes[class];
-        let volumes = volumes::of(solution.problem.snapshot, pod_class);
+        let volumes = volumes::mounted_by(solution.problem.snapshot, pod_class);
         let terms = terms(pod_class, &volumes);
         Self { solution, class, volumes, terms }
     }
@@ -78,14 +78,14 @@ impl<'s, 'p, 'a> Reasons<'s, 'p, 'a> {
             };
             (template.rank, template.pool, refusal)
         });
-        let mut all: Vec<_> = refused.chain(templates).collect();
-        all.sort_by_key(|(rank, ..)| *rank);
+        let mut refusals: Vec<_> = refused.chain(templates).collect();
+        refusals.sort_by_key(|(rank, ..)| *rank);
         let refusal = |(_, pool, reason): (usize, &NodePool, Refusal)| PoolRefusal {
             node_pool: pool.name.clone(),
             hint: hint(pod_class, &reason),
             reason,
         };
-        all.into_iter().map(refusal).collect()
+        refusals.into_iter().map(refusal).collect()
     }
 
     /// Why a template cannot take them.
@@ -110,27 +110,27 @@ impl<'s, 'p, 'a> Reasons<'s, 'p, 'a> {
             return first;
         }
         let reasons = std::iter::once(first).chain(others);
-        let told = self.terms.iter().zip(reasons);
-        Refusal::Terms(told.map(|(term, reason)| TermRefusal { term: term.name.clone(), reason }).collect())
+        let terms = self.terms.iter().zip(reasons);
+        Refusal::Terms(terms.map(|(term, reason)| TermRefusal { term: term.name.clone(), reason }).collect())
     }
 
     /// Why a template cannot take them as they ask by one term.
     fn refusal_as_asked(&self, id: TemplateId, asked: &Asked) -> Refusal {
         let problem = self.solution.problem;
         let (pod_class, template) = (&problem.classes[self.class], &problem.templates()[id]);
-        if let Err(conflict) = template.requirements.meets(&template.translated(&asked.own)) {
+        if let Err(conflict) = template.requirements.meets(&template.translated(&asked.by_pod)) {
             return Refusal::Requirements(conflict);
         }
         if let Some(refusal) = volumes::refusal(&self.volumes, template, asked) {
             return refusal;
         }
-        let mut sieve = Sieve::of(template);
+        let mut sieve = Sieve::new(template);
         sieve.pool();
-        sieve.labels(&asked.own);
-        sieve.offerings(&asked.own);
+        sieve.labels(&asked.by_pod);
+        sieve.offerings(&asked.by_pod);
         sieve.volumes(&self.volumes, asked);
         if let Some(beside) = problem.beside(self.variant(asked)) {
-            sieve.beside_daemons(beside, &problem.daemons, &asked.all);
+            sieve.beside_daemons(beside, &problem.daemons, &asked.with_volumes);
         }
         sieve.requests(pod_class, problem);
         if sieve.purchases.is_empty() {
@@ -139,7 +139,7 @@ impl<'s, 'p, 'a> Reasons<'s, 'p, 'a> {
         if let Some(limit) = self.limit(id, &sieve.purchases) {
             return limit;
         }
-        sieve.min_values(problem.options, &asked.all);
+        sieve.min_values(problem.options, &asked.with_volumes);
         if sieve.purchases.is_empty() {
             return Refusal::NoInstanceType(sieve.steps);
         }
@@ -158,9 +158,9 @@ impl<'s, 'p, 'a> Reasons<'s, 'p, 'a> {
             return None;
         }
         let types = purchases.iter().map(|purchase| template.instance_type(purchase));
-        let smallest = types.min_by_key(|it| {
-            let size = it.counted();
-            (size.get(CPU), size.get(MEMORY), &it.name)
+        let smallest = types.min_by_key(|instance_type| {
+            let size = instance_type.counted();
+            (size.get(CPU), size.get(MEMORY), &instance_type.name)
         });
         limits.refusal(smallest?, used)
     }
@@ -171,17 +171,19 @@ fn terms(class: &PodClass<'_>, volumes: &[Volume<'_>]) -> Vec<Term> {
     let spec = class.spec;
     let written: Vec<&NodeSelectorTerm> = spec.node_affinity.iter().filter(|term| !term.is_empty()).collect();
     if written.len() < 2 || class.relaxations.is_empty() {
-        let asked = Asked::of(class, &spec.node_requirements());
+        let asked = Asked::by_alternatives(class, &spec.node_requirements());
         let asked = asked.ok_or_else(|| contradiction(class, volumes));
         return vec![Term { name: String::new(), asked }];
     }
     let selector = Requirements::from_labels(&spec.node_selector);
     let of_term = |term: &NodeSelectorTerm| {
-        let own = term.narrow(selector.clone());
-        let asked = own.as_ref().and_then(|own| Asked::of(class, std::slice::from_ref(own)));
-        let contradiction = || match own_conflict(class, term) {
+        let narrowed = term.narrow(selector.clone());
+        let asked = narrowed
+            .as_ref()
+            .and_then(|narrowed| Asked::by_alternatives(class, std::slice::from_ref(narrowed)));
+        let contradiction = || match term_conflict(class, term) {
             Some(conflict) => Refusal::Contradiction { volumes: Vec::new(), conflict },
-            None => volumes::contradiction(own.as_slice(), volumes).unwrap_or(Refusal::NotFound),
+            None => volumes::contradiction(narrowed.as_slice(), volumes).unwrap_or(Refusal::NotFound),
         };
         let requirements: Requirements = term.match_expressions.iter().collect();
         Term { name: requirements.to_string(), asked: asked.ok_or_else(contradiction) }
@@ -192,32 +194,32 @@ fn terms(class: &PodClass<'_>, volumes: &[Volume<'_>]) -> Vec<Term> {
 impl Asked {
     /// In the last relaxation that asks for one of `alternatives` and for what volumes ask. None
     /// when what the pod and its volumes ask cannot hold together.
-    fn of(class: &PodClass<'_>, alternatives: &[Requirements]) -> Option<Self> {
-        let with_places = |own: &Requirements| {
-            let places = class.mounts.places.iter().filter(|place| !own.contradict(place));
-            let both = |place: &Requirements| {
-                let mut both = own.clone();
-                both.add_all(place);
+    fn by_alternatives(class: &PodClass<'_>, alternatives: &[Requirements]) -> Option<Self> {
+        let with_places = |requirements: &Requirements| {
+            let places = class.mounts.places.iter().filter(|asks| !requirements.contradict(asks));
+            let both = |asks: &Requirements| {
+                let mut both = requirements.clone();
+                both.add_all(asks);
                 both
             };
             places.map(both).collect::<Vec<_>>()
         };
         class.relaxations.iter_enumerated().rev().find_map(|(relaxation, asks)| {
-            let all = &asks.requirements;
-            let own = alternatives.iter().rfind(|own| with_places(own).contains(all))?;
-            Some(Self { relaxation, own: own.clone(), all: all.clone() })
+            let with_volumes = &asks.requirements;
+            let by_pod = alternatives.iter().rfind(|by_pod| with_places(by_pod).contains(with_volumes))?;
+            Some(Self { relaxation, by_pod: by_pod.clone(), with_volumes: with_volumes.clone() })
         })
     }
 }
 
 /// Why no node at all will do for a class.
 fn contradiction(class: &PodClass<'_>, volumes: &[Volume<'_>]) -> Refusal {
-    let own = class.spec.node_requirements();
-    if !own.is_empty() {
-        return volumes::contradiction(&own, volumes).unwrap_or(Refusal::NotFound);
+    let alternatives = class.spec.node_requirements();
+    if !alternatives.is_empty() {
+        return volumes::contradiction(&alternatives, volumes).unwrap_or(Refusal::NotFound);
     }
     let last = class.spec.node_affinity.iter().rfind(|term| !term.is_empty());
-    if let Some(conflict) = last.and_then(|term| own_conflict(class, term)) {
+    if let Some(conflict) = last.and_then(|term| term_conflict(class, term)) {
         return Refusal::Contradiction { volumes: Vec::new(), conflict };
     }
     let filter = "a required node affinity of empty terms, which no node meets".to_owned();
@@ -225,7 +227,7 @@ fn contradiction(class: &PodClass<'_>, volumes: &[Volume<'_>]) -> Refusal {
 }
 
 /// Where a term of a pod's node affinity contradicts what is asked before it.
-fn own_conflict(class: &PodClass<'_>, term: &NodeSelectorTerm) -> Option<Conflict> {
+fn term_conflict(class: &PodClass<'_>, term: &NodeSelectorTerm) -> Option<Conflict> {
     let mut asked = Requirements::from_labels(&class.spec.node_selector);
     term.match_expressions.iter().find_map(|expression| {
         let wanted = Requirements::from_iter([expression]);
@@ -238,12 +240,12 @@ fn own_conflict(class: &PodClass<'_>, term: &NodeSelectorTerm) -> Option<Conflic
 /// The first label on which two sides contradict one another.
 fn conflict(asked: &Requirements, wanted: &Requirements) -> Option<Conflict> {
     wanted.iter().find_map(|(key, requirement)| {
-        let own = asked.get(key)?;
+        let offered = asked.get(key)?;
         let one = Requirements::new().with(key, requirement.clone());
         asked.contradict(&one).then(|| Conflict {
             key: key.to_owned(),
             wanted: requirement.to_string(),
-            offered: Some(own.to_string()),
+            offered: Some(offered.to_string()),
         })
     })
 }

@@ -38,11 +38,11 @@ pub(crate) struct Writer<'s, 'p, 'a> {
 }
 
 /// The pods of one class on one node, with its name.
-type Fates = BTreeMap<(ClassId, Place), (String, Vec<PodRef>)>;
+type Fates = BTreeMap<(ClassId, ReportedNode), (String, Vec<PodRef>)>;
 
 /// Which node, in the order of the report.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum ReportedNode {
     Existing(NodeId),
     /// As so many new nodes are written before it.
     New(usize),
@@ -118,7 +118,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         }
         for (node, occupied) in self.solution.existing.iter_enumerated() {
             let target = &self.problem.existing[node].target;
-            let mut all = Vec::new();
+            let mut node_pods = Vec::new();
             let mut classes: BTreeMap<ClassId, usize> = BTreeMap::new();
             for pods in &occupied.pods {
                 *classes.entry(pods.variant.class).or_default() += pods.count as usize;
@@ -127,10 +127,10 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
                 let mut pods = nominated_pods.remove(&(class, node)).unwrap_or_default();
                 let more = count.saturating_sub(pods.len());
                 pods.extend(self.take(class, more));
-                self.note(class, Place::Existing(node), target.name(), &pods);
-                all.extend(pods);
+                self.note(class, ReportedNode::Existing(node), target.name(), &pods);
+                node_pods.extend(pods);
             }
-            let pods = nominated(all.into_iter());
+            let pods = nominated(node_pods.into_iter());
             if !pods.is_empty() {
                 self.plan.existing.push(ExistingPlacement { target: target.clone(), pods });
             }
@@ -150,7 +150,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
             let mut pods = Vec::new();
             for portion in &node.pods {
                 let taken = self.take(portion.lot.variant.class, portion.count as usize);
-                self.note(portion.lot.variant.class, Place::New(order), &name, &taken);
+                self.note(portion.lot.variant.class, ReportedNode::New(order), &name, &taken);
                 pods.extend(taken);
             }
             let planned = self.planned_node(name, node, &offer, &pods);
@@ -164,7 +164,8 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
     fn turn(&self, node: &NewNode) -> impl Ord + use<> {
         let lots = node.pods.iter().map(|portion| &portion.lot);
         let priority = lots.clone().map(|lot| self.problem.classes[lot.variant.class].spec.priority).max();
-        let mut pods: Vec<_> = node.pods.iter().map(|it| (it.lot.variant, it.lot.id, it.count)).collect();
+        let mut pods: Vec<_> =
+            node.pods.iter().map(|portion| (portion.lot.variant, portion.lot.id, portion.count)).collect();
         pods.sort_unstable();
         let cost = Reverse(node.cost(self.problem));
         (
@@ -184,11 +185,11 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         queue.split_off(rest).into_iter().rev().collect()
     }
 
-    fn note(&mut self, class: ClassId, place: Place, name: &str, pods: &[&Pod]) {
+    fn note(&mut self, class: ClassId, node: ReportedNode, name: &str, pods: &[&Pod]) {
         let real: Vec<PodRef> =
             pods.iter().filter(|pod| !is_virtual(pod)).map(|pod| pod.id.clone()).collect();
         if !real.is_empty() {
-            let fate = self.fates.entry((class, place)).or_insert_with(|| (name.to_owned(), Vec::new()));
+            let fate = self.fates.entry((class, node)).or_insert_with(|| (name.to_owned(), Vec::new()));
             fate.1.extend(real);
         }
     }
@@ -210,7 +211,8 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         let strict = offers::offered(template, &fitting, &MinValues::of(template), options);
         let offered = offers::or_best_effort(strict, template, &fitting, options);
         let (purchases, min_values_relaxed) = offered.unwrap_or_else(|| (vec![node.quote.purchase], false));
-        let zones = purchases.iter().fold(0, |set, it| set | template.zones_of(*it, fitting.zones));
+        let zones =
+            purchases.iter().fold(0, |set, purchase| set | template.zones_of(*purchase, fitting.zones));
         let reserved = limits::reserved(template, &purchases);
         if !limits.are_absent() {
             used[id].add(&limits.taken_by(template, &purchases));
@@ -218,8 +220,8 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
         let mut reservations: Vec<String> = purchases
             .iter()
             .filter(|purchase| capacity_of(**purchase) == CapacityType::Reserved)
-            .flat_map(|it| {
-                zones_in(zones).filter_map(|zone| Some(template.reservation(*it, zone)?.id.clone()))
+            .flat_map(|purchase| {
+                zones_in(zones).filter_map(|zone| Some(template.reservation(*purchase, zone)?.id.clone()))
             })
             .collect();
         reservations.sort_unstable();
@@ -246,7 +248,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
                 reason: "the time for this decision was over before its turn".into(),
             };
         }
-        PodsOutcome::Unplaced { pools: Reasons::of(self.solution, class).by_pool() }
+        PodsOutcome::Unplaced { pools: Reasons::for_class(self.solution, class).by_pool() }
     }
 
     pub(super) fn planned_node(
@@ -314,8 +316,9 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
     /// What the pods and static pods ask for, and what daemonsets add on the machine where they add
     /// most.
     fn requests(&self, template: &Template<'_>, offer: &Offer, pods: &[&Pod]) -> Resources {
-        let runs =
-            |purchase: PurchaseId| template.daemon_purchases.iter().map(move |it| it.contains(purchase));
+        let runs = |purchase: PurchaseId| {
+            template.daemon_purchases.iter().map(move |purchases| purchases.contains(purchase))
+        };
         let mut most = Resources::new();
         let mut before: Option<PurchaseId> = None;
         for purchase in &offer.purchases {
@@ -344,11 +347,12 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
                 by_labels.intersect(&home.selected.selection.purchases);
             }
         }
-        let bought = by_labels.iter().filter(|it| capacity_of(*it) == planned.capacity_type).count();
+        let bought =
+            by_labels.iter().filter(|purchase| capacity_of(*purchase) == planned.capacity_type).count();
         let zones = planned.zones.join(", ");
         let step = |filter: String, remaining| FilterStep { filter, remaining };
-        let is_fill = |it: &&Portion| self.problem.classes[it.lot.variant.class].is_fill();
-        let headroom = node.pods.iter().filter(is_fill).map(|it| it.count).sum();
+        let is_fill = |portion: &&Portion| self.problem.classes[portion.lot.variant.class].is_fill();
+        let headroom = node.pods.iter().filter(is_fill).map(|portion| portion.count).sum();
         let peak = || expected_peak(self.problem.snapshot, &template.pool.name);
         let expected = (headroom > 0).then(peak).flatten();
         NodeReport {
@@ -364,7 +368,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
             cheapest: planned.instance_types.first().map(|t| t.name.clone()).unwrap_or_default(),
             price: planned.price,
             headroom,
-            headroom_by: expected.and_then(|it| it.by.begins()),
+            headroom_by: expected.and_then(|peak| peak.by.begins()),
         }
     }
 }
@@ -415,11 +419,11 @@ fn node_labels(
     requirements: &Requirements,
     capacity_type: CapacityType,
 ) -> BTreeMap<String, String> {
-    let own = requirements
+    let open = requirements
         .iter()
         .filter(|(key, _)| template.aspect(key) == Aspect::Node && template.requirements.get(key).is_some());
     let mut labels: BTreeMap<String, String> =
-        own.filter_map(|(key, requirement)| Some((key.to_owned(), requirement.any()?))).collect();
+        open.filter_map(|(key, requirement)| Some((key.to_owned(), requirement.any()?))).collect();
     labels.extend(template.pool.spec.template.metadata.labels.clone());
     let reservation = requirements.get(labels::RESERVATION_ID).and_then(Requirement::single);
     if let Some(reservation) = reservation.filter(|_| capacity_type == CapacityType::Reserved) {

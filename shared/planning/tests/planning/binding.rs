@@ -29,11 +29,11 @@ fn names(bindings: &Bindings) -> Vec<&str> {
 }
 
 /// Who is left, why, and whether that may change.
-fn left(bindings: &Bindings) -> Vec<(&str, &str, bool)> {
+fn unbound(bindings: &Bindings) -> Vec<(&str, &str, bool)> {
     bindings
-        .left
+        .unbound
         .iter()
-        .map(|left| (left.pod.pod.name.as_str(), left.reason.as_str(), left.may_change))
+        .map(|unbound| (unbound.pod.pod.name.as_str(), unbound.reason.as_str(), unbound.may_change))
         .collect()
 }
 
@@ -64,7 +64,7 @@ fn pods_are_bound_as_far_as_there_is_room_beside_what_runs_and_what_comes() {
     // 1.92 less 0.5 that runs and 0.1 of the daemon to come leave room for three; the one with the
     // higher priority comes first.
     assert_eq!(names(&judged), ["zealous-0", "web-0", "web-1"]);
-    let refused = left(&judged);
+    let refused = unbound(&judged);
     assert_eq!(refused.len(), 2);
     assert!(refused.iter().all(|(_, why, may_change)| why.contains("cpu") && !may_change), "{refused:?}");
 }
@@ -111,7 +111,7 @@ fn pods_that_are_not_ours_to_bind_are_left() {
     }
     let judged = judged(&snapshot, &planned);
     assert_eq!(names(&judged), ["known-0", "plain-0"]);
-    let reasons = left(&judged);
+    let reasons = unbound(&judged);
     let why = |name: &str| reasons.iter().find(|(pod, ..)| *pod == name).map(|(_, why, _)| *why).unwrap();
     assert_eq!(reasons.len(), 5, "{reasons:?}");
     assert!(why("foreign-0").contains("volcano"));
@@ -134,13 +134,13 @@ fn labels_taints_and_ports_of_the_node_as_it_is_count() {
     let planned = [on(&snapshot, "n", "")];
     let open = judged(&snapshot, &planned);
     assert_eq!(names(&open), ["port-0"]);
-    assert_eq!(left(&open).len(), 2);
+    assert_eq!(unbound(&open).len(), 2);
     snapshot.nodes[0]
         .taints
         .push(serde_json::from_value(json!({"key": "k", "effect": "NoSchedule"})).unwrap());
     let tainted = judged(&snapshot, &planned);
     assert_eq!(names(&tainted), Vec::<&str>::new());
-    assert!(left(&tainted).iter().all(|(_, why, may_change)| !why.is_empty() && !may_change));
+    assert!(unbound(&tainted).iter().all(|(_, why, may_change)| !why.is_empty() && !may_change));
 }
 
 /// Two nodes in two zones, and four pods that must be spread over these. While one node is not
@@ -157,17 +157,17 @@ fn spread_pods_wait_for_the_other_nodes_of_their_plan() {
         "selector": {"matchLabels": {"app": "web"}}, "honorAffinity": true, "honorTaints": false}]});
     snapshot.pods.extend(pods("web", 4, spec_with(100, 64, spread)));
     snapshot.pods.extend(pods("plain", 1, spec(100, 64)));
-    let all = on(&snapshot, "n", "web").pods;
+    let web = on(&snapshot, "n", "web").pods;
     let half = |node: &str, pods: &[NominatedPod]| ExistingPlacement {
         target: Target::Node(node.into()),
         pods: pods.to_vec(),
     };
-    let both = judged(&snapshot, &[half("n", &all[..2]), half("m", &all[2..])]);
+    let both = judged(&snapshot, &[half("n", &web[..2]), half("m", &web[2..])]);
     assert_eq!(names(&both), ["web-0", "web-1", "web-2", "web-3"]);
     let plain = on(&snapshot, "n", "plain").pods;
-    let alone = judged(&snapshot, &[half("n", &[all[..2].to_vec(), plain].concat())]);
+    let alone = judged(&snapshot, &[half("n", &[web[..2].to_vec(), plain].concat())]);
     assert_eq!(names(&alone), ["plain-0"]);
-    let waiting = left(&alone);
+    let waiting = unbound(&alone);
     assert!(waiting.len() == 2 && waiting.iter().all(|(_, _, may_change)| *may_change), "{waiting:?}");
 }
 

@@ -35,13 +35,14 @@ fn cases() -> Vec<Case> {
 #[test]
 fn each_broken_rule_is_found_and_nothing_else() {
     let mut wrong = Vec::new();
-    for Case { rule, setup, fault, found } in cases() {
+    for Case { rule, setup, fault, expected } in cases() {
         let mut setup = setup();
-        let before = setup.found();
+        let before = setup.violations();
         fault(&mut setup);
-        let after = setup.found();
-        if !before.is_empty() || after != found {
-            wrong.push(format!("{rule}:\n  before {before:#?}\n  after {after:#?}\n  expected {found:#?}"));
+        let after = setup.violations();
+        if !before.is_empty() || after != expected {
+            wrong
+                .push(format!("{rule}:\n  before {before:#?}\n  after {after:#?}\n  expected {expected:#?}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -56,20 +57,20 @@ fn each_pod_is_reported_once_and_where_it_is_placed() {
         pods: vec![PodsReport { pods, outcome: PodsOutcome::Placed { on: "default-a".into() } }],
         ..Report::default()
     };
-    let found = |snapshot: &_, report: &_| -> Vec<String> {
+    let violations = |snapshot: &_, report: &_| -> Vec<String> {
         referee::check_with_report(snapshot, &plan, report).iter().map(ToString::to_string).collect()
     };
-    assert_eq!(found(&snapshot, &report), Vec::<String>::new());
+    assert_eq!(violations(&snapshot, &report), Vec::<String>::new());
     let missing = "pod default/web-1: found 0 times in the plan and its report; allowed: once";
     let moved = report.pods[0].pods.pop();
-    assert_eq!(found(&snapshot, &report), [missing]);
+    assert_eq!(violations(&snapshot, &report), [missing]);
     report.pods[0].pods.extend(moved);
     report.pods[0].outcome = PodsOutcome::Placed { on: "default-b".into() };
-    assert_eq!(found(&snapshot, &report).len(), 2);
+    assert_eq!(violations(&snapshot, &report).len(), 2);
     report.pods[0].outcome = PodsOutcome::Placed { on: "default-a".into() };
     snapshot.pods.extend(crate::fixtures::pods("late", 1, crate::fixtures::spec(1, 1)));
     assert_eq!(
-        found(&snapshot, &report),
+        violations(&snapshot, &report),
         ["pod default/late-0: found 0 times in the plan and its report; allowed: once"]
     );
 }

@@ -34,7 +34,7 @@ pub(crate) fn world_of(patch: Value, nodes: Vec<(Node, Vec<Pod>)>) -> Snapshot {
 }
 
 /// An initialised node of the pool, on demand in the first zone.
-pub(crate) fn own(name: &str, instance_type: &str) -> Node {
+pub(crate) fn managed_node(name: &str, instance_type: &str) -> Node {
     let mut node = node(name, instance_type);
     for (key, value) in
         [(labels::NODE_POOL, "default"), (labels::INITIALIZED, "true"), (labels::HOSTNAME, name)]
@@ -59,42 +59,52 @@ pub(crate) fn lose_patience(snapshot: &mut Snapshot) {
 /// Consolidates, and makes sure that the referee has nothing against it.
 #[track_caller]
 pub(crate) fn consolidated(snapshot: &Snapshot) -> Consolidation {
-    let found = consolidate(snapshot, &Options::default(), &DisruptionSettings::default());
-    let broken = violations(snapshot, &found);
-    assert!(broken.is_empty(), "{broken:#?}\n{found:#?}");
-    let ended: BTreeSet<&str> = ended(&found).into_iter().collect();
-    assert!(found.kept.iter().all(|kept| !ended.contains(kept.node.as_str())));
-    assert_eq!(found.kept.len() + ended.len(), snapshot.nodes.len(), "every node gets a verdict: {found:#?}");
-    found
+    let consolidation = consolidate(snapshot, &Options::default(), &DisruptionSettings::default());
+    let broken = violations(snapshot, &consolidation);
+    assert!(broken.is_empty(), "{broken:#?}\n{consolidation:#?}");
+    let ended: BTreeSet<&str> = ended(&consolidation).into_iter().collect();
+    assert!(consolidation.kept.iter().all(|kept| !ended.contains(kept.node.as_str())));
+    assert_eq!(
+        consolidation.kept.len() + ended.len(),
+        snapshot.nodes.len(),
+        "every node gets a verdict: {consolidation:#?}"
+    );
+    consolidation
 }
 
 /// What the referee has against a consolidation.
-pub(crate) fn violations(snapshot: &Snapshot, found: &Consolidation) -> Vec<String> {
-    check_consolidation(snapshot, found, &Options::default()).iter().map(ToString::to_string).collect()
+pub(crate) fn violations(snapshot: &Snapshot, consolidation: &Consolidation) -> Vec<String> {
+    check_consolidation(snapshot, consolidation, &Options::default())
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
-pub(crate) fn ended(found: &Consolidation) -> Vec<&str> {
-    found.commands.iter().flat_map(|command| &command.delete).map(String::as_str).collect()
+pub(crate) fn ended(consolidation: &Consolidation) -> Vec<&str> {
+    consolidation.commands.iter().flat_map(|command| &command.delete).map(String::as_str).collect()
 }
 
 /// A consolidation in a few lines.
-pub(crate) fn told(found: &Consolidation) -> String {
+pub(crate) fn summary(consolidation: &Consolidation) -> String {
     let opened = |node: &outrigger_model::PlannedNode| {
         format!("{} for {}", node.instance_types[0].name, node.pods.len())
     };
-    let command = |it: &ConsolidationCommand| {
-        let opened: Vec<String> = it.replace_with.iter().map(opened).collect();
+    let line = |command: &ConsolidationCommand| {
+        let opened: Vec<String> = command.replace_with.iter().map(opened).collect();
         let moved: Vec<String> =
-            it.existing.iter().map(|to| format!("{} to {}", to.pods.len(), to.target.name())).collect();
-        format!("{:?} {:?} -> {opened:?} {moved:?}, saves {}", it.reason, it.delete, it.saving_nanos)
+            command.existing.iter().map(|to| format!("{} to {}", to.pods.len(), to.target.name())).collect();
+        format!(
+            "{:?} {:?} -> {opened:?} {moved:?}, saves {}",
+            command.reason, command.delete, command.saving_nanos
+        )
     };
-    let mut lines: Vec<String> = found.commands.iter().map(command).collect();
-    lines.extend(found.kept.iter().map(|kept| format!("{} stays: {}", kept.node, kept.reason)));
+    let mut lines: Vec<String> = consolidation.commands.iter().map(line).collect();
+    lines.extend(consolidation.kept.iter().map(|kept| format!("{} stays: {}", kept.node, kept.reason)));
     lines.join("\n")
 }
 
-pub(crate) fn why(found: &Consolidation, node: &str) -> (&'static str, String) {
-    let kept = found.kept.iter().find(|kept| kept.node == node).unwrap();
+pub(crate) fn why(consolidation: &Consolidation, node: &str) -> (&'static str, String) {
+    let kept = consolidation.kept.iter().find(|kept| kept.node == node).unwrap();
     (kept.reason.as_str(), kept.reason.to_string())
 }
 
@@ -104,7 +114,7 @@ pub(crate) fn settled(mut snapshot: Snapshot, plan: &Plan) -> Snapshot {
     let mut homes: BTreeMap<&str, String> = BTreeMap::new();
     for (at, planned) in plan.nodes.iter().enumerate() {
         let cheapest = &planned.instance_types[0];
-        let mut node = own(&format!("i-new-{at}"), &cheapest.name);
+        let mut node = managed_node(&format!("i-new-{at}"), &cheapest.name);
         node.labels.extend(planned.spec.labels.clone());
         node.labels.insert(labels::ZONE.into(), cheapest.offerings[0].zone.clone());
         node.labels.insert(labels::NODE_POOL.into(), planned.spec.node_pool.clone());
@@ -127,22 +137,23 @@ pub(crate) fn settled(mut snapshot: Snapshot, plan: &Plan) -> Snapshot {
 fn pods_that_fit_elsewhere_leave_their_node() {
     let half = |name: &str| pods(name, 2, spec(800, 2_048));
     let snapshot = world(vec![
-        (own("i-a", "m6a.xlarge"), half("a")),
-        (own("i-b", "m6a.xlarge"), [half("b"), half("c")].concat()),
-        (own("i-c", "m6a.xlarge"), half("d")),
+        (managed_node("i-a", "m6a.xlarge"), half("a")),
+        (managed_node("i-b", "m6a.xlarge"), [half("b"), half("c")].concat()),
+        (managed_node("i-c", "m6a.xlarge"), half("d")),
     ]);
-    let found = consolidated(&snapshot);
-    assert!(found.after.instances < found.before.instances, "{found:#?}");
+    let consolidation = consolidated(&snapshot);
+    assert!(consolidation.after.instances < consolidation.before.instances, "{consolidation:#?}");
 }
 
 #[test]
 fn a_node_that_is_too_large_is_replaced_by_a_cheaper_one() {
-    let snapshot = world(vec![(own("i-a", "r6a.2xlarge"), pods("a", 2, spec(500, 1_024)))]);
-    let found = consolidated(&snapshot);
-    let [command] = &found.commands[..] else { panic!("{found:#?}") };
+    let snapshot = world(vec![(managed_node("i-a", "r6a.2xlarge"), pods("a", 2, spec(500, 1_024)))]);
+    let consolidation = consolidated(&snapshot);
+    let [command] = &consolidation.commands[..] else { panic!("{consolidation:#?}") };
     assert_eq!((command.delete.len(), command.replace_with.len(), command.evictions), (1, 1, 2));
     assert_eq!(command.reason, DisruptionReason::Underutilized);
-    let saved = (found.before.instances + found.before.beside) - (found.after.instances + found.after.beside);
+    let saved = (consolidation.before.instances + consolidation.before.beside)
+        - (consolidation.after.instances + consolidation.after.beside);
     assert_eq!(i64::try_from(saved.nanos()).unwrap(), command.saving_nanos);
 }
 
@@ -150,37 +161,37 @@ fn a_node_that_is_too_large_is_replaced_by_a_cheaper_one() {
 fn several_nodes_become_fewer() {
     let nodes = (0..6).map(|at| {
         let name = format!("i-{at}");
-        (own(&name, "m6a.2xlarge"), pods(&format!("web{at}"), 2, spec(900, 2_048)))
+        (managed_node(&name, "m6a.2xlarge"), pods(&format!("web{at}"), 2, spec(900, 2_048)))
     });
-    let found = consolidated(&world(nodes.collect()));
-    let opened: usize = found.commands.iter().map(|command| command.replace_with.len()).sum();
-    assert!(opened < 6 && ended(&found).len() == 6, "{found:#?}");
-    assert!(found.after.instances.dollars() < 0.4 * found.before.instances.dollars());
+    let consolidation = consolidated(&world(nodes.collect()));
+    let opened: usize = consolidation.commands.iter().map(|command| command.replace_with.len()).sum();
+    assert!(opened < 6 && ended(&consolidation).len() == 6, "{consolidation:#?}");
+    assert!(consolidation.after.instances.dollars() < 0.4 * consolidation.before.instances.dollars());
 }
 
 #[test]
 fn nodes_without_pods_go_by_themselves_whatever_they_save() {
     let mut snapshot = world(vec![
-        (own("i-a", "m6a.large"), Vec::new()),
-        (spot(own("i-b", "m6a.large"), ZONES[0]), pods("b", 3, spec(600, 2_048))),
+        (managed_node("i-a", "m6a.large"), Vec::new()),
+        (spot(managed_node("i-b", "m6a.large"), ZONES[0]), pods("b", 3, spec(600, 2_048))),
     ]);
     for pool in &mut snapshot.node_pools {
         pool.annotations.insert(labels::PATIENCE.into(), "1000".into());
     }
-    let found = consolidated(&snapshot);
-    let [command] = &found.commands[..] else { panic!("{found:#?}") };
+    let consolidation = consolidated(&snapshot);
+    let [command] = &consolidation.commands[..] else { panic!("{consolidation:#?}") };
     assert_eq!((command.reason, &command.delete[..]), (DisruptionReason::Empty, &["i-a".to_owned()][..]));
     assert_eq!((command.evictions, command.replace_with.len()), (0, 0));
 }
 
 #[test]
 fn a_saving_of_pennies_moves_nobody() {
-    let full = spot(own("i-a", "m6a.large"), ZONES[2]);
+    let full = spot(managed_node("i-a", "m6a.large"), ZONES[2]);
     let snapshot = world(vec![(full, pods("a", 1, spec(1_500, 5_000)))]);
     let settings =
         DisruptionSettings { patience: 40.0 / 3.0, spot_to_spot_types: 1, ..DisruptionSettings::default() };
-    let found = consolidate(&snapshot, &Options::default(), &settings);
-    let (code, words) = why(&found, "i-a");
+    let consolidation = consolidate(&snapshot, &Options::default(), &settings);
+    let (code, words) = why(&consolidation, "i-a");
     assert_eq!(code, "NotWorthIt", "{words}");
     assert!(words.starts_with("saves $0.0") && words.ends_with("least is $0.0200/h"), "{words}");
 }
@@ -189,31 +200,32 @@ fn a_saving_of_pennies_moves_nobody() {
 #[test]
 fn room_that_only_packing_fills_ends_no_node() {
     let staying = |name: &str, free: i64| {
-        let node = own(name, "m6a.large");
-        let all = node.allocatable.get("cpu").milli_value();
-        let mut load = pods(name, 1, spec(all - free, 64));
+        let node = managed_node(name, "m6a.large");
+        let allocatable = node.allocatable.get("cpu").milli_value();
+        let mut load = pods(name, 1, spec(allocatable - free, 64));
         load[0].do_not_disrupt = Some(Box::new(Protection { value: "true".into(), started_at: None }));
         (node, load)
     };
-    let found = |free| {
+    let with_free = |free| {
         let moving = [pods("web", 3, spec(400, 64)), pods("api", 2, spec(300, 64))].concat();
-        let nodes = vec![staying("i-a", 300), staying("i-b", free), (own("i-c", "m6a.large"), moving)];
+        let nodes =
+            vec![staying("i-a", 300), staying("i-b", free), (managed_node("i-c", "m6a.large"), moving)];
         consolidated(&world(nodes))
     };
-    let tight = found(1_500);
+    let tight = with_free(1_500);
     let (code, words) = why(&tight, "i-c");
     assert_eq!(code, "OnlyPacked", "{words}");
     assert!(words.starts_with("no other place for the pod default/web-"), "{words}");
-    let ample = found(1_800);
-    assert_eq!(ended(&ample), ["i-c"], "{}", told(&ample));
+    let ample = with_free(1_800);
+    assert_eq!(ended(&ample), ["i-c"], "{}", summary(&ample));
 }
 
 #[test]
 fn an_eviction_must_be_worth_its_price() {
-    let nodes = vec![(own("i-a", "m6a.2xlarge"), pods("a", 40, spec(10, 64)))];
+    let nodes = vec![(managed_node("i-a", "m6a.2xlarge"), pods("a", 40, spec(10, 64)))];
     let settings = DisruptionSettings { patience: 33.0, ..DisruptionSettings::default() };
-    let found = consolidate(&world(nodes.clone()), &Options::default(), &settings);
-    assert_eq!(why(&found, "i-a").0, "NotWorthIt");
+    let consolidation = consolidate(&world(nodes.clone()), &Options::default(), &settings);
+    assert_eq!(why(&consolidation, "i-a").0, "NotWorthIt");
     assert_eq!(ended(&consolidated(&world(nodes))), ["i-a"]);
 }
 
@@ -222,29 +234,31 @@ fn a_balanced_pool_gives_up_only_what_is_worth_the_disturbance() {
     // Full nodes that cost the pool most of its money, and a cheap one with most of its pods, which
     // have room there.
     let nodes = || {
-        let large = |name: &str| (own(name, "r6a.2xlarge"), pods(name, 7, spec(1_000, 8_000)));
-        vec![large("i-a"), large("i-b"), (own("i-c", "m6a.large"), pods("c", 30, spec(20, 64)))]
+        let large = |name: &str| (managed_node(name, "r6a.2xlarge"), pods(name, 7, spec(1_000, 8_000)));
+        vec![large("i-a"), large("i-b"), (managed_node("i-c", "m6a.large"), pods("c", 30, spec(20, 64)))]
     };
-    let of = |policy: &str| {
+    let policy_patch = |policy: &str| {
         let mut patch = requiring(&[(labels::CAPACITY_TYPE, "In", &["on-demand"])]);
         merge(&mut patch, json!({"disruption": {"consolidationPolicy": policy}}));
         patch
     };
     let settings = DisruptionSettings { patience: 0.0, ..DisruptionSettings::default() };
-    let found = |policy| consolidate(&world_of(of(policy), nodes()), &Options::default(), &settings);
-    assert!(ended(&found("WhenEmptyOrUnderutilized")).contains(&"i-c"));
-    let balanced = found("Balanced");
-    assert!(!ended(&balanced).contains(&"i-c"), "{}", told(&balanced));
+    let under =
+        |policy| consolidate(&world_of(policy_patch(policy), nodes()), &Options::default(), &settings);
+    assert!(ended(&under("WhenEmptyOrUnderutilized")).contains(&"i-c"));
+    let balanced = under("Balanced");
+    assert!(!ended(&balanced).contains(&"i-c"), "{}", summary(&balanced));
     let (code, words) = why(&balanced, "i-c");
     assert_eq!(code, "NotWorthIt", "{words}");
-    assert_eq!(why(&found("Never"), "i-c").0, "ConsolidationPolicyNever");
+    assert_eq!(why(&under("Never"), "i-c").0, "ConsolidationPolicyNever");
 }
 
 #[test]
 fn pods_without_another_place_keep_their_node() {
     let bound_to_host = spec_with(100, 64, json!({"nodeSelector": {labels::HOSTNAME: "i-a"}}));
-    let found = consolidated(&world(vec![(own("i-a", "r6a.2xlarge"), pods("a", 1, bound_to_host))]));
-    let (code, words) = why(&found, "i-a");
+    let consolidation =
+        consolidated(&world(vec![(managed_node("i-a", "r6a.2xlarge"), pods("a", 1, bound_to_host))]));
+    let (code, words) = why(&consolidation, "i-a");
     assert_eq!(code, "NoPlaceFor");
     let of_pool = "NodePool default: the pod asks for kubernetes.io/hostname In [i-a]";
     assert!(words.starts_with(&format!("no other place for the pod default/a-0: {of_pool}")), "{words}");
@@ -252,9 +266,13 @@ fn pods_without_another_place_keep_their_node() {
 
 #[test]
 fn spot_is_not_replaced_by_spot_of_few_types() {
-    let node = || spot(own("i-a", "r6a.2xlarge"), ZONES[0]);
-    let found = consolidated(&world(vec![(node(), pods("a", 1, spec(500, 512)))]));
-    assert_eq!(why(&found, "i-a").0, "TooFewSpotTypes", "there are but twelve types: {found:#?}");
+    let node = || spot(managed_node("i-a", "r6a.2xlarge"), ZONES[0]);
+    let consolidation = consolidated(&world(vec![(node(), pods("a", 1, spec(500, 512)))]));
+    assert_eq!(
+        why(&consolidation, "i-a").0,
+        "TooFewSpotTypes",
+        "there are but twelve types: {consolidation:#?}"
+    );
     let settings = DisruptionSettings { spot_to_spot_types: 3, ..DisruptionSettings::default() };
     let snapshot = world(vec![(node(), pods("a", 1, spec(500, 512)))]);
     assert_eq!(ended(&consolidate(&snapshot, &Options::default(), &settings)), ["i-a"]);
@@ -263,17 +281,23 @@ fn spot_is_not_replaced_by_spot_of_few_types() {
 #[test]
 fn no_command_ends_more_than_budgets_allow_at_once() {
     let nodes = |count: usize| {
-        let node =
-            |at: usize| (own(&format!("i-{at}"), "m6a.2xlarge"), pods(&format!("w{at}"), 1, spec(900, 512)));
+        let node = |at: usize| {
+            (managed_node(&format!("i-{at}"), "m6a.2xlarge"), pods(&format!("w{at}"), 1, spec(900, 512)))
+        };
         (0..count).map(node).collect::<Vec<_>>()
     };
     let budgets = |nodes: &str| json!({"disruption": {"budgets": [{"nodes": nodes}]}});
     let mut snapshot = world_of(budgets("20%"), nodes(10));
     for expected in [0, 2] {
-        let found = consolidated(&snapshot);
-        assert_eq!(ended(&found).len(), 10, "in the end all go");
-        assert!(found.commands.iter().all(|command| command.delete.len() <= 2));
-        let now: usize = found.commands.iter().filter(|it| it.starts_now).map(|it| it.delete.len()).sum();
+        let consolidation = consolidated(&snapshot);
+        assert_eq!(ended(&consolidation).len(), 10, "in the end all go");
+        assert!(consolidation.commands.iter().all(|command| command.delete.len() <= 2));
+        let now: usize = consolidation
+            .commands
+            .iter()
+            .filter(|command| command.starts_now)
+            .map(|command| command.delete.len())
+            .sum();
         assert_eq!(now, expected);
         lose_patience(&mut snapshot);
     }
@@ -290,18 +314,36 @@ fn drifted_nodes_are_replaced_one_by_one_whatever_that_costs() {
     // Full nodes, the last of them without pods.
     let full = |at: usize| pods(&format!("w{at}"), 1, spec(1_900, 7_000));
     let mut nodes: Vec<_> =
-        (0..3).map(|at| (spot(own(&format!("i-{at}"), "m6a.large"), ZONES[0]), full(at))).collect();
-    nodes.push((own("i-3", "m6a.large"), Vec::new()));
-    nodes.push((own("i-4", "m6g.large"), Vec::new()));
-    let found = consolidated(&world_of(patch, nodes));
-    assert_eq!(ended(&found), ["i-3", "i-0", "i-1", "i-2"], "empty ones first: {}", told(&found));
-    assert!(found.commands.iter().all(|it| it.reason == DisruptionReason::Drifted && it.delete.len() == 1));
-    assert!(found.commands[0].causes[0].starts_with("RequirementsDrifted"), "{:?}", found.commands[0].causes);
-    assert_eq!(found.commands.iter().filter(|it| it.starts_now).count(), 2);
-    let moved_to: Vec<&str> =
-        found.commands.iter().flat_map(|it| &it.existing).map(|to| to.target.name()).collect();
+        (0..3).map(|at| (spot(managed_node(&format!("i-{at}"), "m6a.large"), ZONES[0]), full(at))).collect();
+    nodes.push((managed_node("i-3", "m6a.large"), Vec::new()));
+    nodes.push((managed_node("i-4", "m6g.large"), Vec::new()));
+    let consolidation = consolidated(&world_of(patch, nodes));
+    assert_eq!(
+        ended(&consolidation),
+        ["i-3", "i-0", "i-1", "i-2"],
+        "empty ones first: {}",
+        summary(&consolidation)
+    );
+    assert!(
+        consolidation
+            .commands
+            .iter()
+            .all(|command| command.reason == DisruptionReason::Drifted && command.delete.len() == 1)
+    );
+    assert!(
+        consolidation.commands[0].causes[0].starts_with("RequirementsDrifted"),
+        "{:?}",
+        consolidation.commands[0].causes
+    );
+    assert_eq!(consolidation.commands.iter().filter(|command| command.starts_now).count(), 2);
+    let moved_to: Vec<&str> = consolidation
+        .commands
+        .iter()
+        .flat_map(|command| &command.existing)
+        .map(|to| to.target.name())
+        .collect();
     assert!(moved_to.iter().all(|node| *node == "i-4"), "no pod moves to a node that goes: {moved_to:?}");
-    assert_eq!(why(&found, "i-4").0, "ConsolidateAfterNever");
+    assert_eq!(why(&consolidation, "i-4").0, "ConsolidateAfterNever");
 }
 
 /// A static pool of so many nodes with nodes `i-0` and on, on which so many pods are that must be
@@ -310,7 +352,7 @@ fn static_world(patch: Value, loads: &[usize]) -> Snapshot {
     let mine = || spec_with(300, 256, json!({"nodeSelector": {labels::NODE_POOL: "default"}}));
     let node = |at: usize, count: usize| {
         let name = format!("i-{at}");
-        (own(&name, "m6a.large"), pods(&format!("w{at}"), count, mine()))
+        (managed_node(&name, "m6a.large"), pods(&format!("w{at}"), count, mine()))
     };
     world_of(patch, loads.iter().enumerate().map(|(at, count)| node(at, *count)).collect())
 }
@@ -327,16 +369,31 @@ fn a_static_pool_gives_up_what_it_has_beyond_its_replicas() {
     ];
     for (replicas, loads, expected) in table {
         let never = json!({"replicas": replicas, "disruption": {"consolidateAfter": "Never"}});
-        let found = consolidated(&static_world(never, loads));
-        let line = |it: &ConsolidationCommand| format!("{:?} {}", it.reason, it.delete.join(" "));
-        assert_eq!(found.commands.iter().map(line).collect::<Vec<_>>(), expected, "{}", told(&found));
-        assert!(found.commands.iter().all(|it| it.replace_with.is_empty() && it.starts_now));
-        assert!(found.commands.iter().all(|it| it.causes[0].starts_with("Surplus")));
-        assert!(found.kept.iter().all(|kept| kept.reason.as_str() == "StaticPool"), "{}", told(&found));
+        let consolidation = consolidated(&static_world(never, loads));
+        let line =
+            |command: &ConsolidationCommand| format!("{:?} {}", command.reason, command.delete.join(" "));
+        assert_eq!(
+            consolidation.commands.iter().map(line).collect::<Vec<_>>(),
+            expected,
+            "{}",
+            summary(&consolidation)
+        );
+        assert!(
+            consolidation
+                .commands
+                .iter()
+                .all(|command| command.replace_with.is_empty() && command.starts_now)
+        );
+        assert!(consolidation.commands.iter().all(|command| command.causes[0].starts_with("Surplus")));
+        assert!(
+            consolidation.kept.iter().all(|kept| kept.reason.as_str() == "StaticPool"),
+            "{}",
+            summary(&consolidation)
+        );
     }
     let one = json!({"replicas": 1, "disruption": {"budgets": [{"nodes": "1"}]}});
     let paced = consolidated(&static_world(one, &[0, 0, 0]));
-    assert_eq!(paced.commands.iter().filter(|it| it.starts_now).count(), 1, "{}", told(&paced));
+    assert_eq!(paced.commands.iter().filter(|command| command.starts_now).count(), 1, "{}", summary(&paced));
     let none = json!({"replicas": 1, "disruption": {"budgets": [{"nodes": "0"}]}});
     assert!(consolidated(&static_world(none, &[0, 0, 0])).commands.is_empty());
 }
@@ -345,27 +402,27 @@ fn a_static_pool_gives_up_what_it_has_beyond_its_replicas() {
 fn what_replaces_a_drifted_node_of_a_static_pool_is_of_that_pool() {
     let arm = json!({"replicas": 2, "template": {"spec": {"requirements": [
         {"key": labels::ARCH, "operator": "In", "values": ["arm64"]}]}}});
-    let found = consolidated(&static_world(arm.clone(), &[3, 4]));
-    assert_eq!(ended(&found), ["i-0", "i-1"], "{}", told(&found));
-    for command in &found.commands {
-        let [node] = &command.replace_with[..] else { panic!("one for one: {}", told(&found)) };
+    let consolidation = consolidated(&static_world(arm.clone(), &[3, 4]));
+    assert_eq!(ended(&consolidation), ["i-0", "i-1"], "{}", summary(&consolidation));
+    for command in &consolidation.commands {
+        let [node] = &command.replace_with[..] else { panic!("one for one: {}", summary(&consolidation)) };
         assert_eq!((node.spec.node_pool.as_str(), command.reason), ("default", DisruptionReason::Drifted));
-        let old = (found.before.instances + found.before.beside).nanos() / 2;
+        let old = (consolidation.before.instances + consolidation.before.beside).nanos() / 2;
         let new = (node.price + node.node_price).nanos();
         assert_eq!(command.saving_nanos, i64::try_from(old).unwrap() - i64::try_from(new).unwrap());
     }
     // One node too many: that one goes for good.
-    let found = consolidated(&static_world(arm.clone(), &[3, 0, 4]));
-    let opened = found.commands.iter().map(|it| (it.reason, it.replace_with.len()));
+    let consolidation = consolidated(&static_world(arm.clone(), &[3, 0, 4]));
+    let opened = consolidation.commands.iter().map(|command| (command.reason, command.replace_with.len()));
     let expected =
         [(DisruptionReason::Empty, 0), (DisruptionReason::Drifted, 1), (DisruptionReason::Drifted, 1)];
-    assert_eq!(opened.collect::<Vec<_>>(), expected, "{}", told(&found));
+    assert_eq!(opened.collect::<Vec<_>>(), expected, "{}", summary(&consolidation));
     // What the pool lacks already takes nobody's place, and a limit leaves room for one of two.
     let mut limited = arm;
     merge(&mut limited, json!({"replicas": 3, "limits": {"nodes": "4"}}));
-    let found = consolidated(&static_world(limited, &[0, 0]));
-    assert_eq!(ended(&found), ["i-0"], "{}", told(&found));
-    assert_eq!(why(&found, "i-1").0, "NoSuccessor");
+    let consolidation = consolidated(&static_world(limited, &[0, 0]));
+    assert_eq!(ended(&consolidation), ["i-0"], "{}", summary(&consolidation));
+    assert_eq!(why(&consolidation, "i-1").0, "NoSuccessor");
 }
 
 #[test]
@@ -374,25 +431,25 @@ fn what_replaces_a_drifted_node_of_a_static_pool_is_where_its_pods_must_be() {
         {"key": labels::ARCH, "operator": "In", "values": ["arm64"]}]}}});
     let in_zone = |at: usize| {
         let selector = json!({"nodeSelector": {labels::NODE_POOL: "default", labels::ZONE: ZONES[at]}});
-        let mut node = own(&format!("i-{at}"), "m6a.large");
+        let mut node = managed_node(&format!("i-{at}"), "m6a.large");
         node.labels.insert(labels::ZONE.into(), ZONES[at].into());
         (node, pods(&format!("w{at}"), 2, spec_with(300, 256, selector)))
     };
-    let found = consolidated(&world_of(arm, (0..2).map(in_zone).collect()));
-    assert_eq!(ended(&found), ["i-0", "i-1"], "{}", told(&found));
-    let zones = found.commands.iter().map(|command| {
-        let [node] = &command.replace_with[..] else { panic!("one for one: {}", told(&found)) };
+    let consolidation = consolidated(&world_of(arm, (0..2).map(in_zone).collect()));
+    assert_eq!(ended(&consolidation), ["i-0", "i-1"], "{}", summary(&consolidation));
+    let zones = consolidation.commands.iter().map(|command| {
+        let [node] = &command.replace_with[..] else { panic!("one for one: {}", summary(&consolidation)) };
         node.spec.requirements.get(labels::ZONE).and_then(|zone| zone.values()).cloned().unwrap_or_default()
     });
     let expected = [0, 1].map(|zone: usize| BTreeSet::from([ZONES[zone].to_owned()]));
-    assert_eq!(zones.collect::<Vec<_>>(), expected, "{}", told(&found));
+    assert_eq!(zones.collect::<Vec<_>>(), expected, "{}", summary(&consolidation));
 }
 
 #[test]
 fn nodes_that_nobody_hears_of_are_left_to_others() {
-    let silent = Node { ready: false, ..own("i-a", "r6a.2xlarge") };
-    let found = consolidated(&world(vec![(silent, Vec::new())]));
-    assert_eq!(why(&found, "i-a").0, "NotReady");
+    let silent = Node { ready: false, ..managed_node("i-a", "r6a.2xlarge") };
+    let consolidation = consolidated(&world(vec![(silent, Vec::new())]));
+    assert_eq!(why(&consolidation, "i-a").0, "NotReady");
 }
 
 #[test]
@@ -405,12 +462,12 @@ fn rules_about_other_pods_hold_where_pods_move_to() {
     for rule in [spread, apart] {
         let web = pods("web", 6, spec_with(400, 512, rule));
         let nodes = (0..6).map(|at| {
-            let mut node = own(&format!("i-{at}"), "m6a.2xlarge");
+            let mut node = managed_node(&format!("i-{at}"), "m6a.2xlarge");
             node.labels.insert(labels::ZONE.into(), ZONES[at % 3].into());
             (node, vec![web[at].clone()])
         });
-        let found = consolidated(&world(nodes.collect()));
-        assert_eq!(ended(&found).len(), 6, "{found:#?}");
+        let consolidation = consolidated(&world(nodes.collect()));
+        assert_eq!(ended(&consolidation).len(), 6, "{consolidation:#?}");
     }
 }
 
@@ -419,17 +476,17 @@ fn what_commands_lead_to_is_left_alone() {
     let nodes = (0..8).map(|at| {
         let instance_type = ["m6a.2xlarge", "r6a.2xlarge", "c6a.2xlarge", "m6a.xlarge"][at % 4];
         (
-            own(&format!("i-{at}"), instance_type),
+            managed_node(&format!("i-{at}"), instance_type),
             pods(&format!("w{at}"), 1 + at % 3, spec(300 + 200 * (i64::try_from(at % 4).unwrap()), 900)),
         )
     });
     let snapshot = world_of(requiring(&[(labels::CAPACITY_TYPE, "In", &["on-demand"])]), nodes.collect());
-    let found = consolidated(&snapshot);
-    assert!(!found.commands.is_empty());
-    let outcome = carried_out(&snapshot, &found);
+    let consolidation = consolidated(&snapshot);
+    assert!(!consolidation.commands.is_empty());
+    let outcome = carried_out(&snapshot, &consolidation);
     let after = settled(outcome.snapshot, &outcome.plan);
     let again = consolidated(&after);
-    assert!(again.commands.is_empty(), "{}\nthen\n{}", told(&found), told(&again));
+    assert!(again.commands.is_empty(), "{}\nthen\n{}", summary(&consolidation), summary(&again));
 }
 
 proptest! {
@@ -449,10 +506,10 @@ proptest! {
         for pool in &mut world.node_pools {
             pool.spec.disruption.budgets = serde_json::from_value(json!([{"nodes": at_once}])).unwrap();
         }
-        let found = consolidate(&world, &Options::default(), &DisruptionSettings::default());
-        let broken = violations(&world, &found);
-        prop_assert!(broken.is_empty(), "{broken:#?}\n{}", told(&found));
-        let chosen = || found.commands.iter().filter(|it| it.reason != DisruptionReason::Drifted);
-        prop_assert!(chosen().all(|command| command.saving_nanos > 0), "{}", told(&found));
+        let consolidation = consolidate(&world, &Options::default(), &DisruptionSettings::default());
+        let broken = violations(&world, &consolidation);
+        prop_assert!(broken.is_empty(), "{broken:#?}\n{}", summary(&consolidation));
+        let chosen = || consolidation.commands.iter().filter(|command| command.reason != DisruptionReason::Drifted);
+        prop_assert!(chosen().all(|command| command.saving_nanos > 0), "{}", summary(&consolidation));
     }
 }

@@ -12,11 +12,11 @@ use outrigger_model::{
 use outrigger_policy::disruption::Consolidation;
 use serde_json::json;
 
-use crate::consolidation::{consolidated, ended, own, why, world};
+use crate::consolidation::{consolidated, ended, managed_node, why, world};
 use crate::fixtures::{catalogue, machine, planned, pods, spec, spec_with};
 
 fn cordoned(name: &str) -> Node {
-    Node { unschedulable: true, ..own(name, "m6a.large") }
+    Node { unschedulable: true, ..managed_node(name, "m6a.large") }
 }
 
 /// A pod that keeps its node where it is.
@@ -34,16 +34,18 @@ fn terminating(mut snapshot: Snapshot, name: &str) -> Snapshot {
 
 /// The only command ends this node as empty, and evicts nobody.
 #[track_caller]
-fn assert_empty(found: &Consolidation, node: &str) {
-    let [command] = &found.commands[..] else { panic!("{found:#?}") };
+fn assert_empty(consolidation: &Consolidation, node: &str) {
+    let [command] = &consolidation.commands[..] else { panic!("{consolidation:#?}") };
     assert_eq!((command.reason, &command.delete[..]), (DisruptionReason::Empty, &[node.to_owned()][..]));
     assert_eq!((command.evictions, command.replace_with.len(), command.existing.len()), (0, 0, 0));
 }
 
 #[test]
 fn a_cordoned_node_goes_when_it_is_empty() {
-    let empty =
-        consolidated(&world(vec![(own("i-a", "m6a.large"), staying("web")), (cordoned("i-b"), Vec::new())]));
+    let empty = consolidated(&world(vec![
+        (managed_node("i-a", "m6a.large"), staying("web")),
+        (cordoned("i-b"), Vec::new()),
+    ]));
     assert_empty(&empty, "i-b");
     let full = consolidated(&world(vec![(cordoned("i-b"), pods("web", 1, spec(250, 512)))]));
     assert_eq!((ended(&full).len(), why(&full, "i-b").0), (0, "Cordoned"));
@@ -53,9 +55,10 @@ fn a_cordoned_node_goes_when_it_is_empty() {
 fn nobody_moves_to_a_cordoned_node_whatever_it_tolerates() {
     let tolerant = json!({"tolerations": [{"operator": "Exists"}]});
     let moving = pods("web", 1, spec_with(250, 512, tolerant));
-    let snapshot = world(vec![(own("i-a", "m6a.2xlarge"), moving.clone()), (cordoned("i-b"), Vec::new())]);
-    let found = consolidated(&snapshot);
-    let onto = found.commands.iter().flat_map(|command| &command.existing);
+    let snapshot =
+        world(vec![(managed_node("i-a", "m6a.2xlarge"), moving.clone()), (cordoned("i-b"), Vec::new())]);
+    let consolidation = consolidated(&snapshot);
+    let onto = consolidation.commands.iter().flat_map(|command| &command.existing);
     assert_eq!(onto.map(|placement| placement.target.name()).filter(|name| *name == "i-b").count(), 0);
     let mut waiting = world(vec![(cordoned("i-b"), Vec::new())]);
     waiting.pods.extend(moving);
@@ -66,7 +69,10 @@ fn nobody_moves_to_a_cordoned_node_whatever_it_tolerates() {
 #[test]
 fn a_node_on_which_only_pods_are_left_that_end_already_is_empty() {
     let on = |work: Vec<Pod>| {
-        let nodes = vec![(own("i-a", "m6a.large"), staying("web")), (own("i-b", "m6a.large"), work)];
+        let nodes = vec![
+            (managed_node("i-a", "m6a.large"), staying("web")),
+            (managed_node("i-b", "m6a.large"), work),
+        ];
         terminating(world(nodes), "work")
     };
     assert_empty(&consolidated(&on(pods("work", 2, spec(700, 512)))), "i-b");
@@ -87,22 +93,26 @@ fn a_node_on_which_only_pods_are_left_that_end_already_is_empty() {
 fn a_pod_of_a_stateful_set_that_ends_already_is_missed() {
     let of_set = pods("work", 1, spec(700, 512)).into_iter();
     let of_set = of_set.map(|pod| Pod { owner_kind: "StatefulSet".into(), ..pod }).collect();
-    let found = consolidated(&terminating(world(vec![(own("i-b", "m6a.large"), of_set)]), "work"));
-    assert!(found.commands.iter().all(|command| command.reason != DisruptionReason::Empty), "{found:#?}");
+    let consolidation =
+        consolidated(&terminating(world(vec![(managed_node("i-b", "m6a.large"), of_set)]), "work"));
+    assert!(
+        consolidation.commands.iter().all(|command| command.reason != DisruptionReason::Empty),
+        "{consolidation:#?}"
+    );
 }
 
 /// A world whose second node is of a pool that is gone.
 fn with_gone_pool() -> Snapshot {
-    let mut other = own("i-b", "r6a.large");
+    let mut other = managed_node("i-b", "r6a.large");
     other.labels.insert(labels::NODE_POOL.into(), "gone".into());
-    world(vec![(own("i-a", "m6a.large"), staying("web")), (other, Vec::new())])
+    world(vec![(managed_node("i-a", "m6a.large"), staying("web")), (other, Vec::new())])
 }
 
 fn before(snapshot: &Snapshot) -> Price {
-    let found = consolidated(snapshot);
-    assert_eq!(why(&found, "i-b"), ("UnknownPool", "there is no NodePool gone".to_owned()));
-    assert_eq!(found.after, found.before);
-    found.before.instances
+    let consolidation = consolidated(snapshot);
+    assert_eq!(why(&consolidation, "i-b"), ("UnknownPool", "there is no NodePool gone".to_owned()));
+    assert_eq!(consolidation.after, consolidation.before);
+    consolidation.before.instances
 }
 
 fn class(name: &str, instance_types: Vec<InstanceType>) -> ClassOffer {
@@ -116,8 +126,12 @@ fn nodes_keep_their_price_when_their_pool_is_gone() {
     let gone = with_gone_pool();
     assert_eq!(before(&gone), millis(86 + 113));
     let none = Snapshot { node_pools: Vec::new(), ..gone.clone() };
-    let found = consolidated(&none);
-    assert_eq!((found.before.instances, found.kept.len()), (millis(86 + 113), 2), "no pool is left");
+    let consolidation = consolidated(&none);
+    assert_eq!(
+        (consolidation.before.instances, consolidation.kept.len()),
+        (millis(86 + 113), 2),
+        "no pool is left"
+    );
     // The class of its claim knows best.
     let mut claimed = gone.clone();
     claimed.classes.insert(0, class("dear", vec![machine("r6a.large", "amd64", 2, 16, 500)]));

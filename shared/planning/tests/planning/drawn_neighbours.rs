@@ -47,11 +47,11 @@ fn neighbours() -> impl Strategy<Value = Value> {
         2 => spread,
     ];
     prop::collection::vec(rule, 0..3).prop_map(|rules| {
-        let mut all = json!({});
+        let mut patch = json!({});
         for rule in rules {
-            merge(&mut all, rule);
+            merge(&mut patch, rule);
         }
-        all
+        patch
     })
 }
 
@@ -68,7 +68,8 @@ fn any_daemon(name: &'static str) -> impl Strategy<Value = DaemonSet> {
         1 => Just(json!({"nodeSelector": {labels::NODE_POOL: "third"}})),
     ];
     let shy = (prop::bool::weighted(0.2), app()).prop_map(|(shy, app)| {
-        let term = json!([{"topologyKey": labels::HOSTNAME, "selector": {"matchLabels": {"app": app}}, "namespaceSelector": {}}]);
+        let term = json!([{"topologyKey": labels::HOSTNAME, "selector": {"matchLabels": {"app": app}},
+            "namespaceSelector": {}}]);
         if shy && !APPS[..DAEMONS].contains(&app) { json!({"podAntiAffinity": term}) } else { json!({}) }
     });
     (on, shy).prop_map(move |(mut on, shy)| {
@@ -105,9 +106,9 @@ fn any_nodes() -> impl Strategy<Value = Vec<(Node, Vec<Pod>)>> {
                 let name = format!("i-{index}");
                 let mut node = node(&name, instance_type);
                 node.labels.insert(labels::ZONE.into(), zone.into());
-                let pods = running.into_iter().enumerate().flat_map(|(place, (app, spec))| {
+                let pods = running.into_iter().enumerate().flat_map(|(position, (app, spec))| {
                     let mut pod = pods(APPS[app], 1, spec).remove(0);
-                    pod.id.name = format!("run-{index}-{place}");
+                    pod.id.name = format!("run-{index}-{position}");
                     pod.uid.clone_from(&pod.id.name);
                     bound(&name, vec![pod])
                 });
@@ -146,7 +147,12 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, max_shrink_iters: 5_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 256,
+        max_shrink_iters: 5_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn pods_are_beside_those_that_their_rules_allow(snapshot in any_snapshot()) {

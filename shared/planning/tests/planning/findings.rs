@@ -26,8 +26,8 @@ use crate::fixtures::planned;
 /// How many pods of an app, which is the first part of their names, have a place.
 fn placed(plan: &Plan, app: &str) -> usize {
     let new = plan.nodes.iter().map(|node| &node.pods);
-    let all = new.chain(plan.existing.iter().map(|placement| &placement.pods)).flatten();
-    all.filter(|pod| app_of(&pod.pod.name) == app).count()
+    let placements = new.chain(plan.existing.iter().map(|placement| &placement.pods)).flatten();
+    placements.filter(|pod| app_of(&pod.pod.name) == app).count()
 }
 
 fn app_of(pod: &str) -> &str {
@@ -54,7 +54,7 @@ fn are_together(plan: &Plan, one: &str, other: &str) -> bool {
 }
 
 /// The new nodes in short: where they may come up, and their pods.
-fn told(plan: &Plan) -> String {
+fn summary(plan: &Plan) -> String {
     let node = |node: &PlannedNode| {
         let pods: Vec<&str> = node.pods.iter().map(|pod| pod.pod.name.as_str()).collect();
         format!("{}: {}", node.zones.join(" "), pods.join(" "))

@@ -37,8 +37,8 @@ pub(crate) fn machine(name: &str, arch: &str, cpus: i64, gib: i64, millidollars:
             .with(MEMORY, Quantity::mebibytes(mebibytes))
             .with(PODS, Quantity::units(110))
     };
-    let offerings = ZONES.iter().enumerate().flat_map(|(place, zone)| {
-        let dearer = millidollars * 1_000_000 / 50 * place as u64;
+    let offerings = ZONES.iter().enumerate().flat_map(|(index, zone)| {
+        let dearer = millidollars * 1_000_000 / 50 * index as u64;
         let prices = [millidollars * 1_000_000 / 3 + dearer, millidollars * 1_000_000];
         [CapacityType::Spot, CapacityType::OnDemand].into_iter().zip(prices).map(
             move |(capacity_type, nanos)| Offering {
@@ -169,8 +169,8 @@ pub(crate) fn daemon_set(name: &str, spec: PodSpec) -> DaemonSet {
 
 /// A ready node of an instance type, in no pool.
 pub(crate) fn node(name: &str, instance_type: &str) -> Node {
-    let found = catalogue().into_iter().find(|t| t.name == instance_type).unwrap();
-    let mut labels = found.labels.clone();
+    let kind = catalogue().into_iter().find(|t| t.name == instance_type).unwrap();
+    let mut labels = kind.labels.clone();
     labels.insert(labels::ZONE.into(), ZONES[0].into());
     labels.insert(labels::CAPACITY_TYPE.into(), "on-demand".into());
     serde_json::from_value(json!({
@@ -179,8 +179,8 @@ pub(crate) fn node(name: &str, instance_type: &str) -> Node {
         "resourceVersion": "1",
         "providerId": format!("aws:///{}/{name}", ZONES[0]),
         "labels": labels,
-        "capacity": found.capacity,
-        "allocatable": found.allocatable,
+        "capacity": kind.capacity,
+        "allocatable": kind.allocatable,
         "ready": true,
         "createdAt": "2026-11-01T00:00:00Z",
     }))

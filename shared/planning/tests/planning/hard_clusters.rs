@@ -78,16 +78,16 @@ fn a_spread_counts_all_domains_that_a_wish_or_a_volume_leaves_out() {
     let wish = json!({"topologySpread": [spread(labels::ZONE, "web", false)],
         "preferredNodeAffinity": [{"weight": 1, "term": in_zone(ZONES[0])}]});
     check(&with_pods(&[("web", 2, spec_with(100, 128, wish))]), 2, 2);
-    let own = json!({"topologySpread": [spread(labels::ZONE, "web", false)]});
-    let volumes = with_pods(&[("web", 4, spec_with(100, 128, own))]);
+    let spreading = json!({"topologySpread": [spread(labels::ZONE, "web", false)]});
+    let volumes = with_pods(&[("web", 4, spec_with(100, 128, spreading))]);
     check(&with_volumes(volumes, "web", &ZONES[..1]), 1, 1);
 }
 
 #[test]
 fn a_spread_counts_only_nodes_that_its_policies_admit() {
-    let own = json!({"nodeSelector": {labels::CAPACITY_TYPE: "spot"},
+    let on_spot = json!({"nodeSelector": {labels::CAPACITY_TYPE: "spot"},
         "topologySpread": [spread(labels::ZONE, "web", false)]});
-    let mut snapshot = with_pods(&[("web", 6, spec_with(100, 128, own)), ("plain", 5, spec(100, 128))]);
+    let mut snapshot = with_pods(&[("web", 6, spec_with(100, 128, on_spot)), ("plain", 5, spec(100, 128))]);
     snapshot.nodes.push(node("i-1", "m6a.2xlarge"));
     check(&labelled(snapshot, "plain", "web"), 11, 3);
 }
@@ -95,8 +95,8 @@ fn a_spread_counts_only_nodes_that_its_policies_admit() {
 #[test]
 fn pods_near_others_do_not_upset_a_spread() {
     let family = spec_with(100, 128, json!({"podAffinity": [term(labels::HOSTNAME, "web")]}));
-    let own = spec_with(500, 128, json!({"topologySpread": [spread(labels::ZONE, "web", false)]}));
-    let snapshot = with_pods(&[("family", 4, family), ("plain", 4, spec(100, 128)), ("web", 6, own)]);
+    let spreading = spec_with(500, 128, json!({"topologySpread": [spread(labels::ZONE, "web", false)]}));
+    let snapshot = with_pods(&[("family", 4, family), ("plain", 4, spec(100, 128)), ("web", 6, spreading)]);
     check(&labelled(labelled(snapshot, "family", "web"), "plain", "web"), 14, 3);
 }
 
@@ -177,10 +177,11 @@ fn companions_are_found_on_machines_that_no_other_pod_would_choose() {
 
 #[test]
 fn pods_lift_a_spread_where_its_own_pods_cannot_be() {
-    let own = spec_with(100, 128, json!({"topologySpread": [spread(labels::CAPACITY_TYPE, "web", false)]}));
+    let spreading =
+        spec_with(100, 128, json!({"topologySpread": [spread(labels::CAPACITY_TYPE, "web", false)]}));
     let tolerant = json!({"tolerations": [{"key": "dedicated", "operator": "Exists"}],
         "nodeAffinity": [in_zone(ZONES[1])]});
-    let mut snapshot = with_pods(&[("web", 4, own), ("lift", 2, spec_with(100, 128, tolerant))]);
+    let mut snapshot = with_pods(&[("web", 4, spreading), ("lift", 2, spec_with(100, 128, tolerant))]);
     let tainted = json!({"template": {"spec": {"taints": [taint("dedicated")]}}});
     snapshot.node_pools = vec![pool("default", tainted)];
     snapshot.nodes.push(node("i-1", "m6a.2xlarge"));
@@ -247,7 +248,9 @@ fn the_first_machine_is_chosen_with_the_last_in_mind() {
         let (_, millidollars) = prices.iter().find(|(name, _)| *name == kind.name)?;
         let mut kind = kind.clone();
         kind.offerings.retain(|offering| offering.capacity_type == CapacityType::OnDemand);
-        kind.offerings.iter_mut().for_each(|it| it.price = Price::from_nanos(millidollars * 1_000_000));
+        kind.offerings
+            .iter_mut()
+            .for_each(|offering| offering.price = Price::from_nanos(millidollars * 1_000_000));
         Some(kind)
     });
     snapshot.classes[0].instance_types = Arc::new(types.collect());

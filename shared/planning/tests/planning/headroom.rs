@@ -10,7 +10,7 @@ use outrigger_referee as referee;
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::consolidation::{own, world_of};
+use crate::consolidation::{managed_node, world_of};
 use crate::fixtures::{planned, pods, spec};
 use crate::properties::any_snapshot;
 
@@ -19,7 +19,7 @@ use crate::properties::any_snapshot;
 fn growing(from_millis: u64, waiting: usize) -> Snapshot {
     let nodes = (0..10).map(|number| {
         let name = format!("n{number}");
-        (own(&name, "c6a.xlarge"), pods(&name, 3, spec(1_200, 1_024)))
+        (managed_node(&name, "c6a.xlarge"), pods(&name, 3, spec(1_200, 1_024)))
     });
     let mut snapshot = world_of(json!({}), nodes.collect());
     snapshot.pods.extend(pods("new", waiting, spec(1_000, 1_024)));
@@ -60,28 +60,28 @@ fn a_node_for_one_pod_has_room_for_those_that_come_next() {
 fn nothing_is_bought_without_a_reason() {
     type Change = fn(&mut Snapshot);
     let table: [(&str, Change); 8] = [
-        ("nobody remembers", |it| it.demand.clear()),
-        ("it has not grown", |it| remember(it, "default", 36_000)),
-        ("it has fallen", |it| remember(it, "default", 50_000)),
-        ("another pool has grown", |it| {
-            it.demand.clear();
-            remember(it, "other", 1_000);
+        ("nobody remembers", |snapshot| snapshot.demand.clear()),
+        ("it has not grown", |snapshot| remember(snapshot, "default", 36_000)),
+        ("it has fallen", |snapshot| remember(snapshot, "default", 50_000)),
+        ("another pool has grown", |snapshot| {
+            snapshot.demand.clear();
+            remember(snapshot, "other", 1_000);
         }),
-        ("the pool wants none", |it| {
-            it.node_pools[0].annotations.insert(labels::HEADROOM.into(), "0".into());
+        ("the pool wants none", |snapshot| {
+            snapshot.node_pools[0].annotations.insert(labels::HEADROOM.into(), "0".into());
         }),
-        ("the pool has no more", |it| {
-            it.node_pools[0].spec.limits = Some(Resources::new().with("cpu", Quantity::units(42)));
+        ("the pool has no more", |snapshot| {
+            snapshot.node_pools[0].spec.limits = Some(Resources::new().with("cpu", Quantity::units(42)));
         }),
-        ("nodes have room", |it| {
-            let free = own("free", "c6a.2xlarge");
-            it.nodes.push(free);
+        ("nodes have room", |snapshot| {
+            let free = managed_node("free", "c6a.2xlarge");
+            snapshot.nodes.push(free);
         }),
-        ("pods ask for what few nodes have", |it| {
-            let requests = it.pods[0].spec.requests.clone().with("nvidia.com/gpu", Quantity::units(1));
-            let mut spec = (*it.pods[0].spec).clone();
+        ("pods ask for what few nodes have", |snapshot| {
+            let requests = snapshot.pods[0].spec.requests.clone().with("nvidia.com/gpu", Quantity::units(1));
+            let mut spec = (*snapshot.pods[0].spec).clone();
             spec.requests = requests;
-            it.pods[0].spec = Arc::new(spec);
+            snapshot.pods[0].spec = Arc::new(spec);
         }),
     ];
     for (what, change) in table {

@@ -11,7 +11,7 @@ use outrigger_policy::disruption::{Consolidation, DisruptionSettings};
 use outrigger_referee::carried_out;
 use serde_json::{Value, json};
 
-use crate::consolidation::{ended, lose_patience, own, settled, told, violations, why, world_of};
+use crate::consolidation::{ended, lose_patience, managed_node, settled, summary, violations, why, world_of};
 use crate::fixtures::{merge, pods, requiring, spec};
 use crate::subsets::{Machine, best_subset, machines};
 
@@ -36,24 +36,24 @@ fn of_types(types: &[&str], at_once: &str) -> Value {
 fn equal(count: usize, instance_type: &str, each: usize, size: (i64, i64)) -> Vec<(Node, Vec<Pod>)> {
     let node = |at: usize| {
         let name = format!("i-{at:02}");
-        (own(&name, instance_type), pods(&format!("w{at:02}"), each, spec(size.0, size.1)))
+        (managed_node(&name, instance_type), pods(&format!("w{at:02}"), each, spec(size.0, size.1)))
     };
     (0..count).map(node).collect()
 }
 
 /// Consolidates, and makes sure that the referee has nothing against it.
 #[track_caller]
-fn found(snapshot: &Snapshot, settings: &DisruptionSettings) -> Consolidation {
-    let found = consolidate(snapshot, &Options::default(), settings);
-    let broken = violations(snapshot, &found);
-    assert!(broken.is_empty(), "{broken:#?}\n{}", told(&found));
-    found
+fn consolidated(snapshot: &Snapshot, settings: &DisruptionSettings) -> Consolidation {
+    let consolidation = consolidate(snapshot, &Options::default(), settings);
+    let broken = violations(snapshot, &consolidation);
+    assert!(broken.is_empty(), "{broken:#?}\n{}", summary(&consolidation));
+    consolidation
 }
 
 /// Nano-dollars per hour of all nodes at the end, and how many pods were evicted.
-fn outcome(found: &Consolidation) -> (u64, usize) {
-    let evictions = found.commands.iter().map(|command| command.evictions).sum();
-    ((found.after.instances + found.after.beside).nanos(), evictions)
+fn outcome(consolidation: &Consolidation) -> (u64, usize) {
+    let evictions = consolidation.commands.iter().map(|command| command.evictions).sum();
+    ((consolidation.after.instances + consolidation.after.beside).nanos(), evictions)
 }
 
 /// The same once nothing more is done, where each run does what budgets allow at once.
@@ -61,7 +61,7 @@ fn at_rest(mut snapshot: Snapshot, settings: &DisruptionSettings) -> (u64, usize
     let mut evictions = 0;
     for _ in 0..100 {
         lose_patience(&mut snapshot);
-        let mut now = found(&snapshot, settings);
+        let mut now = consolidated(&snapshot, settings);
         if now.commands.is_empty() {
             return (outcome(&now).0, evictions);
         }
@@ -91,8 +91,8 @@ fn enumerated(
             let (nanos, launches) = new[pods.saturating_sub(machine.pods(size))];
             (nanos + machine.nanos, launches + 1)
         };
-        let all = offered.iter().filter(|it| it.pods(size) > 0).map(with);
-        new[pods] = all.min_by_key(|(nanos, launches)| nanos + eviction * launches).unwrap();
+        let options = offered.iter().filter(|machine| machine.pods(size) > 0).map(with);
+        new[pods] = options.min_by_key(|(nanos, launches)| nanos + eviction * launches).unwrap();
     }
     let free = node.pods(size) - each;
     let with = |kept: usize| {
@@ -101,7 +101,7 @@ fn enumerated(
         (kept as u64 * node.nanos + nanos, launches, moved)
     };
     let total = |(nanos, launches, moved): &(u64, u64, usize)| nanos + eviction * (launches + *moved as u64);
-    let best = (0..=count).map(with).min_by_key(|all| (total(all), all.2)).unwrap();
+    let best = (0..=count).map(with).min_by_key(|outcome| (total(outcome), outcome.2)).unwrap();
     (best.0, best.2)
 }
 
@@ -126,13 +126,15 @@ fn equal_nodes_with_equal_pods_come_to_what_enumeration_finds() {
         let settings = exact(price);
         for count in 2..=20 {
             let snapshot = world_of(of_types(types, "100%"), equal(count, instance_type, each, size));
-            let found = found(&snapshot, &settings);
+            let consolidation = consolidated(&snapshot, &settings);
             let offered = machines(types);
             let [node] = &machines(&[instance_type])[..] else { panic!("one type") };
             let eviction = Price::from_dollars(price).unwrap().nanos();
             let best = enumerated(count, node, each, &offered, size, eviction);
-            let what = || format!("{count} {instance_type} of {each} {size:?} at {price}: {}", told(&found));
-            let (nanos, evictions) = outcome(&found);
+            let what = || {
+                format!("{count} {instance_type} of {each} {size:?} at {price}: {}", summary(&consolidation))
+            };
+            let (nanos, evictions) = outcome(&consolidation);
             let total = |(nanos, evictions): (u64, usize)| nanos + eviction * evictions as u64;
             if types.contains(&"c6a.large") {
                 // Which mix of families is cheapest for what is left is not looked at in every way.
@@ -168,22 +170,23 @@ fn what_an_earlier_run_has_proposed_is_found_again_though_another_node_would_do(
         let nodes = vec![node.to_owned()];
         let (reason, since) = (DisruptionReason::Underutilized, snapshot.taken_at);
         let proposal = Proposal { reason, nodes, since, found_at: Some(since) };
-        let known = Snapshot { proposals: vec![proposal], ..snapshot.clone() };
-        let found = found(&known, &settings);
-        assert_eq!(ended(&found), [node]);
-        assert_eq!(found.commands[0].proposed_since, Some(snapshot.taken_at));
+        let proposing = Snapshot { proposals: vec![proposal], ..snapshot.clone() };
+        let consolidation = consolidated(&proposing, &settings);
+        assert_eq!(ended(&consolidation), [node]);
+        assert_eq!(consolidation.commands[0].proposed_since, Some(snapshot.taken_at));
     }
 }
 
 #[test]
 fn a_node_that_pods_come_to_says_so() {
     let nodes = equal(4, "m6a.large", 1, (250, 512));
-    let found = found(&world_of(of_types(&["m6a.large"], "100%"), nodes), &DisruptionSettings::default());
-    let ended: BTreeSet<&str> = ended(&found).into_iter().collect();
-    assert_eq!((ended.len(), found.commands.len()), (3, 1), "{}", told(&found));
-    assert!(found.commands[0].replace_with.is_empty(), "{}", told(&found));
-    let kept = &found.kept[0].node;
-    assert_eq!(why(&found, kept), ("TakesPodsIn", "pods of nodes that go move to it".to_owned()));
+    let consolidation =
+        consolidated(&world_of(of_types(&["m6a.large"], "100%"), nodes), &DisruptionSettings::default());
+    let ended: BTreeSet<&str> = ended(&consolidation).into_iter().collect();
+    assert_eq!((ended.len(), consolidation.commands.len()), (3, 1), "{}", summary(&consolidation));
+    assert!(consolidation.commands[0].replace_with.is_empty(), "{}", summary(&consolidation));
+    let kept = &consolidation.kept[0].node;
+    assert_eq!(why(&consolidation, kept), ("TakesPodsIn", "pods of nodes that go move to it".to_owned()));
 }
 
 /// Chance that is the same in every run.
@@ -195,8 +198,8 @@ impl Dice {
         usize::try_from(self.0 >> 33).unwrap() % count
     }
 
-    fn one<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
+    fn one<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len())]
     }
 }
 
@@ -220,7 +223,7 @@ fn drawn(seed: u64, types: &[&str]) -> Vec<(Node, Vec<Pod>)> {
                 load.extend(pods(&format!("w{at}-{number}"), 1, spec(size.0, size.1)));
             }
         }
-        (own(&format!("i-{at}"), instance_type), load)
+        (managed_node(&format!("i-{at}"), instance_type), load)
     };
     (0..count).map(node).collect()
 }
@@ -234,15 +237,18 @@ fn drawn_clusters_come_near_to_the_best_subset_of_their_nodes() {
     for seed in 0..CLUSTERS {
         let nodes = drawn(seed, &types);
         let settings = exact(0.006);
-        let found = found(&world_of(of_types(&types, "100%"), nodes.clone()), &settings);
-        let (nanos, evictions) = outcome(&found);
-        let (own, best) = (nanos + EVICTION * evictions as u64, best_subset(&nodes, &types, EVICTION));
-        let gap = own as f64 / best as f64 - 1.0;
-        sums = (sums.0 + own, sums.1 + best);
+        let consolidation = consolidated(&world_of(of_types(&types, "100%"), nodes.clone()), &settings);
+        let (nanos, evictions) = outcome(&consolidation);
+        let (cost, best) = (nanos + EVICTION * evictions as u64, best_subset(&nodes, &types, EVICTION));
+        let gap = cost as f64 / best as f64 - 1.0;
+        sums = (sums.0 + cost, sums.1 + best);
         gaps.push((gap, seed));
     }
     gaps.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let all = sums.0 as f64 / sums.1 as f64 - 1.0;
+    let mean_gap = sums.0 as f64 / sums.1 as f64 - 1.0;
     let exact = gaps.iter().filter(|(gap, _)| *gap <= 0.0).count();
-    assert!(all < 0.008 && gaps[0].0 < 0.08 && exact >= 40, "{all} in all, {exact} are the best, {gaps:?}");
+    assert!(
+        mean_gap < 0.008 && gaps[0].0 < 0.08 && exact >= 40,
+        "{mean_gap} in all, {exact} are the best, {gaps:?}"
+    );
 }

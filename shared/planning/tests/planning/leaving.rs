@@ -41,8 +41,8 @@ fn leaving_pods_are_planned_for_until_they_have_left_and_bought_for_once() {
         next.pods[0].id.name = "web-successor".into();
         (next.pods[0].state, next.pods[0].node_name) = (PodState::Unschedulable, None);
         let (third, _) = planned(&next);
-        let found: usize = third.existing.iter().map(|placement| placement.pods.len()).sum();
-        assert_eq!((third.nodes.len(), found), (0, 3), "its successor waits");
+        let placed: usize = third.existing.iter().map(|placement| placement.pods.len()).sum();
+        assert_eq!((third.nodes.len(), placed), (0, 3), "its successor waits");
     }
 }
 

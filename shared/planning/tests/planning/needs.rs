@@ -61,7 +61,10 @@ fn numeric_affinity() {
 
 #[test]
 fn affinity_alternatives() {
-    let term = |key: &str, value: &str| json!({"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]});
+    let term = |key: &str, value: &str| {
+        let expression = json!({"key": key, "operator": "In", "values": [value]});
+        json!({"matchExpressions": [expression]})
+    };
     let both = json!({"nodeAffinity": [term("team", "red"), term(labels::ARCH, "arm64")]});
     let empty = json!({"nodeAffinity": [{}]});
     let fields = json!({"nodeAffinity": [{"hasMatchFields": true}]});
@@ -142,7 +145,10 @@ fn open_labels() {
     for team in ["red", "blue", "green"] {
         snapshot.pods.extend(pods(team, 1, spec_with(300, 512, selecting("team", team))));
     }
-    let expression = |operator: &str| json!({"nodeAffinity": [{"matchExpressions": [{"key": "tier", "operator": operator, "values": []}]}]});
+    let expression = |operator: &str| {
+        let tier = json!({"key": "tier", "operator": operator, "values": []});
+        json!({"nodeAffinity": [{"matchExpressions": [tier]}]})
+    };
     snapshot.pods.extend(pods("tiered", 1, spec_with(300, 512, expression("Exists"))));
     snapshot.pods.extend(pods("untiered", 1, spec_with(300, 512, expression("DoesNotExist"))));
     check(
@@ -176,7 +182,8 @@ fn unsupported_needs() {
 
 #[test]
 fn pods_that_are_left_out() {
-    let none = json!({"nodeAffinity": [{"matchExpressions": [{"key": labels::NODE_POOL, "operator": "DoesNotExist"}]}]});
+    let unpooled = json!({"key": labels::NODE_POOL, "operator": "DoesNotExist"});
+    let none = json!({"nodeAffinity": [{"matchExpressions": [unpooled]}]});
     let mut snapshot = with_pods(&[("foreign", 1, spec_with(100, 128, none)), ("urgent", 2, spec(100, 128))]);
     snapshot.nodes.push(node("i-busy", "m6a.large"));
     snapshot.nodes[0].taints.push(Taint::new("busy", "", TaintEffect::NoSchedule));
@@ -228,7 +235,7 @@ fn types_that_the_catalogue_does_not_have_are_not_launched() {
     let of_class = json!({"template": {"spec": {"nodeClassRef": {"name": "named"}}}});
     snapshot.node_pools.push(pool("group", of_class));
     let (plan, report) = planned(&snapshot);
-    let types = plan.nodes.iter().flat_map(|node| node.instance_types.iter().map(|it| it.name.as_str()));
+    let types = plan.nodes.iter().flat_map(|node| node.instance_types.iter().map(|kind| kind.name.as_str()));
     assert_eq!(types.collect::<Vec<_>>(), ["m6a.large"]);
     let guarantee = "What the catalogue does not have is not launched, whoever names it.";
     insta::assert_snapshot!("unknown_types", rendered(guarantee, &plan, &report));

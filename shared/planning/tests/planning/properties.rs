@@ -52,11 +52,14 @@ fn any_spec() -> impl Strategy<Value = PodSpec> {
     let ports =
         prop_oneof![5 => Just(json!([])), 1 => Just(json!([{"ip": "", "port": 80, "protocol": "TCP"}]))];
     let gpus = prop_oneof![9 => Just(json!({})), 1 => Just(json!({"nvidia.com/gpu": "1"}))];
-    (0..30_i64, 0..30_i64, terms, tolerations(), ports, gpus).prop_map(|(cpu, memory, terms, tolerations, ports, gpus)| {
-        let terms: Vec<Value> = terms.into_iter().map(|term| json!({"matchExpressions": term})).collect();
-        let patch = json!({"nodeAffinity": terms, "tolerations": tolerations, "hostPorts": ports, "requests": gpus});
-        spec_with(cpu * 150, memory * 300, patch)
-    })
+    (0..30_i64, 0..30_i64, terms, tolerations(), ports, gpus).prop_map(
+        |(cpu, memory, terms, tolerations, ports, gpus)| {
+            let terms: Vec<Value> = terms.into_iter().map(|term| json!({"matchExpressions": term})).collect();
+            let patch = json!({"nodeAffinity": terms, "tolerations": tolerations, "hostPorts": ports,
+            "requests": gpus});
+            spec_with(cpu * 150, memory * 300, patch)
+        },
+    )
 }
 
 fn any_pool(name: &'static str) -> impl Strategy<Value = outrigger_model::NodePool> {
@@ -65,18 +68,26 @@ fn any_pool(name: &'static str) -> impl Strategy<Value = outrigger_model::NodePo
         1 => Just(json!([{"key": "dedicated", "value": "x", "effect": "NoSchedule"}])),
         1 => Just(json!([{"key": "soft", "effect": "PreferNoSchedule"}])),
     ];
-    let limits = prop_oneof![3 => Just(Value::Null), 1 => Just(json!({"cpu": "12"})), 1 => Just(json!({"nodes": "2"}))];
+    let limits = prop_oneof![
+        3 => Just(Value::Null),
+        1 => Just(json!({"cpu": "12"})),
+        1 => Just(json!({"nodes": "2"})),
+    ];
     let min_values = prop_oneof![4 => Just(None), 1 => (1..5_u32).prop_map(Some)];
     let requirements = prop::collection::vec(any_expression(), 0..3);
-    (requirements, taints, limits, 0..3_u32, min_values).prop_map(move |(mut requirements, taints, limits, weight, min)| {
-        if let Some(min) = min {
-            requirements.push(json!({"key": "karpenter.k8s.aws/instance-family", "operator": "Exists", "minValues": min}));
-        }
-        let mut pool = pool(name, json!({"limits": limits, "template": {"spec": {
-            "requirements": requirements, "taints": taints, "startupTaints": [{"key": "start", "effect": "NoSchedule"}]}}}));
-        pool.spec.weight = (weight > 0).then_some(weight);
-        pool
-    })
+    (requirements, taints, limits, 0..3_u32, min_values).prop_map(
+        move |(mut requirements, taints, limits, weight, min)| {
+            if let Some(min) = min {
+                let family = "karpenter.k8s.aws/instance-family";
+                requirements.push(json!({"key": family, "operator": "Exists", "minValues": min}));
+            }
+            let spec = json!({"requirements": requirements, "taints": taints,
+            "startupTaints": [{"key": "start", "effect": "NoSchedule"}]});
+            let mut pool = pool(name, json!({"limits": limits, "template": {"spec": spec}}));
+            pool.spec.weight = (weight > 0).then_some(weight);
+            pool
+        },
+    )
 }
 
 fn any_nodes() -> impl Strategy<Value = Vec<(outrigger_model::Node, Vec<Pod>)>> {
@@ -95,8 +106,8 @@ fn any_nodes() -> impl Strategy<Value = Vec<(outrigger_model::Node, Vec<Pod>)>> 
                     node.labels.insert(labels::INITIALIZED.into(), initialized.to_string());
                 }
                 let mut there = Vec::new();
-                for (place, (spec, daemon)) in running.into_iter().enumerate() {
-                    let mut pods = bound(&name, pods(&format!("run{index}{place}"), 1, spec));
+                for (position, (spec, daemon)) in running.into_iter().enumerate() {
+                    let mut pods = bound(&name, pods(&format!("run{index}{position}"), 1, spec));
                     if daemon {
                         pods[0].owner_kind = "DaemonSet".into();
                     }
@@ -162,7 +173,12 @@ fn bytes(snapshot: &Snapshot) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, max_shrink_iters: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 256,
+        max_shrink_iters: 20_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn every_decision_holds_and_is_final(snapshot in any_snapshot()) {

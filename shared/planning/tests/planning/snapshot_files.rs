@@ -60,8 +60,8 @@ fn what_is_remembered_of_launches_is_read_back_and_gives_the_same_plan() {
     assert_eq!(kinds(&plan.nodes), BTreeSet::from([CapacityType::OnDemand]), "there is no spot");
     assert_eq!((plan.nodes.len(), plan.put_off.len()), (1, 2), "the pool tries with one node");
     assert!(plan.put_off.iter().all(|node| node.reason == PutOffReason::BesideProbe));
-    let told = serde_json::to_string(&report).unwrap();
-    assert!(told.contains("in vain"), "a pod is in quarantine: {told}");
+    let written = serde_json::to_string(&report).unwrap();
+    assert!(written.contains("in vain"), "a pod is in quarantine: {written}");
 
     let written = serde_json::to_string(&snapshot).unwrap();
     let read: Snapshot = serde_json::from_str(&written).unwrap();
@@ -69,7 +69,7 @@ fn what_is_remembered_of_launches_is_read_back_and_gives_the_same_plan() {
     assert_eq!(serde_json::to_string(&read).unwrap(), written);
     let again = planned(&read);
     assert_eq!(serde_json::to_string(&again.0).unwrap(), serde_json::to_string(&plan).unwrap());
-    assert_eq!(serde_json::to_string(&again.1).unwrap(), told);
+    assert_eq!(serde_json::to_string(&again.1).unwrap(), written);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_paused_pool_is_a_reason_in_the_report() {
     snapshot.node_pools.retain(|pool| pool.name == "refused");
     let (plan, report) = planned(&snapshot);
     assert!(plan.nodes.is_empty());
-    let told = serde_json::to_string(&report).unwrap();
+    let written = serde_json::to_string(&report).unwrap();
     let why = "EC2 refuses it; it tries again with one node at 2026-11-20T12:01:00Z";
-    assert!(told.contains(&Refusal::Paused(why.into()).to_string()) || told.contains(why), "{told}");
+    assert!(written.contains(&Refusal::Paused(why.into()).to_string()) || written.contains(why), "{written}");
 }

@@ -29,9 +29,14 @@ impl Machine {
 pub(crate) fn machines(names: &[&str]) -> Vec<Machine> {
     let volume = cluster().classes[0].class.root_volume.price().nanos();
     let machine = |name: &&str| {
-        let found = catalogue().into_iter().find(|it| it.name == **name).unwrap();
-        let price = found.offerings.iter().find(|it| it.capacity_type.as_str() == "on-demand").unwrap().price;
-        Machine { room: amounts(&found.allocatable), nanos: price.nanos() + volume }
+        let kind = catalogue().into_iter().find(|kind| kind.name == **name).unwrap();
+        let price = kind
+            .offerings
+            .iter()
+            .find(|offering| offering.capacity_type.as_str() == "on-demand")
+            .unwrap()
+            .price;
+        Machine { room: amounts(&kind.allocatable), nanos: price.nanos() + volume }
     };
     names.iter().map(machine).collect()
 }
@@ -44,7 +49,7 @@ fn amounts(resources: &Resources) -> Amounts {
 /// Nano-dollars per hour of the best subset, with an eviction at so many.
 pub(crate) fn best_subset(nodes: &[(Node, Vec<Pod>)], types: &[&str], eviction: u64) -> u64 {
     let offered = machines(types);
-    let known: Vec<(Machine, Vec<Amounts>)> = nodes
+    let loads: Vec<(Machine, Vec<Amounts>)> = nodes
         .iter()
         .map(|(node, pods)| {
             let [machine] = machines(&[node.labels[labels::INSTANCE_TYPE].as_str()])[..] else { panic!() };
@@ -52,7 +57,7 @@ pub(crate) fn best_subset(nodes: &[(Node, Vec<Pod>)], types: &[&str], eviction: 
         })
         .collect();
     let subsets = 0..1_u32 << nodes.len();
-    subsets.map(|ended| cost(&known, ended, &offered, eviction)).min().unwrap()
+    subsets.map(|ended| cost(&loads, ended, &offered, eviction)).min().unwrap()
 }
 
 /// What it costs to end a subset, given as bits.
@@ -67,13 +72,13 @@ fn cost(nodes: &[(Machine, Vec<Amounts>)], ended: u32, offered: &[Machine], evic
         }
     }
     nanos += eviction * moved.len() as u64;
-    let orders: [fn(&Amounts) -> i64; 3] = [|it| it[0] * 4 + it[1], |it| it[0], |it| it[1]];
+    let orders: [fn(&Amounts) -> i64; 3] = [|pod| pod[0] * 4 + pod[1], |pod| pod[0], |pod| pod[1]];
     let packed = orders.map(|size| {
         let mut pods = moved.clone();
         pods.sort_by_key(|pod| -size(pod));
-        let (mut packed, mut left) = (free.clone(), Vec::new());
-        left.extend(pods.iter().filter(|pod| !put(pod, &mut packed)).copied());
-        if left.is_empty() && !is_spread(&pods, &free) { u64::MAX } else { on_new(&left, offered) }
+        let (mut packed, mut unpacked) = (free.clone(), Vec::new());
+        unpacked.extend(pods.iter().filter(|pod| !put(pod, &mut packed)).copied());
+        if unpacked.is_empty() && !is_spread(&pods, &free) { u64::MAX } else { on_new(&unpacked, offered) }
     });
     nanos.saturating_add(packed.into_iter().min().unwrap())
 }
@@ -82,8 +87,9 @@ fn cost(nodes: &[(Machine, Vec<Amounts>)], ended: u32, offered: &[Machine], evic
 /// is as small as it can be.
 fn on_new(pods: &[Amounts], offered: &[Machine]) -> u64 {
     let smallest = |asked: &Amounts| {
-        let carrying = offered.iter().filter(|it| minus(&it.room, asked).iter().all(|free| *free >= 0));
-        carrying.map(|it| it.nanos).min()
+        let carrying =
+            offered.iter().filter(|machine| minus(&machine.room, asked).iter().all(|free| *free >= 0));
+        carrying.map(|machine| machine.nanos).min()
     };
     let of_type = |machine: &Machine| -> Option<u64> {
         let mut free: Vec<Amounts> = Vec::new();

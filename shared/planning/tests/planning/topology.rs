@@ -97,10 +97,13 @@ fn wishes_that_contradict_are_given_up() {
 
 #[test]
 fn a_term_that_was_given_up_for_a_wish_is_still_enough() {
-    let expression = |key: &str, operator: &str, value: &str| json!({"matchExpressions": [{"key": key, "operator": operator, "values": [value]}]});
+    let term = |key: &str, operator: &str, value: &str| {
+        let expression = json!({"key": key, "operator": operator, "values": [value]});
+        json!({"matchExpressions": [expression]})
+    };
     let terms = json!({
-        "nodeAffinity": [expression(labels::ARCH, "In", "arm64"), expression("team", "In", "blue")],
-        "preferredNodeAffinity": [{"weight": 1, "term": expression("team", "In", "red")}],
+        "nodeAffinity": [term(labels::ARCH, "In", "arm64"), term("team", "In", "blue")],
+        "preferredNodeAffinity": [{"weight": 1, "term": term("team", "In", "red")}],
     });
     check(
         "given_up_for_a_wish",
@@ -158,8 +161,11 @@ fn reservations_are_used_first_and_no_more_than_there_are() {
         plan.nodes.iter().filter(|node| node.capacity_type == CapacityType::Reserved).count()
     };
     let types = Arc::make_mut(&mut snapshot.classes[0].instance_types);
-    let offering =
-        types.iter_mut().flat_map(|kind| &mut kind.offerings).find(|it| it.reservation.is_some()).unwrap();
+    let offering = types
+        .iter_mut()
+        .flat_map(|kind| &mut kind.offerings)
+        .find(|offering| offering.reservation.is_some())
+        .unwrap();
     offering.reservation = Some(Reservation { id: "cr-1".into(), count: 2, total: Some(4) });
     let mut claim = fixtures::claim();
     claim.spec.labels.insert(labels::RESERVATION_ID.into(), "cr-1".into());

@@ -44,7 +44,7 @@ impl Reasons<'_, '_, '_> {
         let is_without = |rule: &Rule| {
             let key = problem.groups.all[rule.group].key;
             let values = problem.templates()[id].values_of(key);
-            !rule.is_per_host && !values.iter().any(|value| asked.all.allow(key, value))
+            !rule.is_per_host && !values.iter().any(|value| asked.with_volumes.allow(key, value))
         };
         self.rules(asked).find(is_without)
     }
@@ -66,20 +66,20 @@ impl Reasons<'_, '_, '_> {
             .filter(|(domain, _)| topology.reaches(rule.group, *domain))
             .map(|(domain, value)| (counts.certain(rule.group, domain), value))
             .collect();
-        let names = |of: &[&String]| {
-            let shown: Vec<&str> = of.iter().take(DOMAINS_SHOWN).map(|name| name.as_str()).collect();
-            match of.len().saturating_sub(DOMAINS_SHOWN) {
+        let names = |domains: &[&String]| {
+            let shown: Vec<&str> = domains.iter().take(DOMAINS_SHOWN).map(|name| name.as_str()).collect();
+            match domains.len().saturating_sub(DOMAINS_SHOWN) {
                 0 => shown.join(", "),
                 more => format!("{} and {more} more", shown.join(", ")),
             }
         };
         if eligible.len() < min_domains as usize {
-            let all: Vec<&String> = eligible.iter().map(|(_, value)| *value).collect();
+            let values: Vec<&String> = eligible.iter().map(|(_, value)| *value).collect();
             return Some(format!(
-                "of minDomains {min_domains} there are {} ({}), so the fewest pods of a domain count as 0, and each that \
-                 the pod may be in has as many as maxSkew allows",
-                all.len(),
-                names(&all)
+                "of minDomains {min_domains} there are {} ({}), so the fewest pods of a domain count as 0, and \
+                 each that the pod may be in has as many as maxSkew allows",
+                values.len(),
+                names(&values)
             ));
         }
         let least = eligible.iter().map(|(count, _)| *count).min()?;
@@ -100,20 +100,20 @@ impl Reasons<'_, '_, '_> {
         let problem = self.solution.problem;
         let template = &problem.templates()[id];
         let there = Requirements::new().with(key, Requirement::exactly(value));
-        if asked.own.contradict(&there) {
+        if asked.by_pod.contradict(&there) {
             return "the pod itself excludes that".into();
         }
-        if asked.all.contradict(&there) {
+        if asked.with_volumes.contradict(&there) {
             let claims: Vec<&str> = self.volumes.iter().map(|volume| volume.claim).collect();
             return format!("its PersistentVolumeClaims {} exclude that", claims.join(" and "));
         }
         if let Err(conflict) = template.requirements.meets(&there) {
-            let own = conflict.offered.unwrap_or_else(|| "no such label".into());
-            return format!("the pool has nodes with {key} {own}");
+            let offered = conflict.offered.unwrap_or_else(|| "no such label".into());
+            return format!("the pool has nodes with {key} {offered}");
         }
-        let mut wanted = asked.own.clone();
+        let mut wanted = asked.by_pod.clone();
         wanted.add_all(&there);
-        let mut sieve = Sieve::of(template);
+        let mut sieve = Sieve::new(template);
         sieve.pool();
         sieve.labels(&wanted);
         sieve.offerings(&wanted);

@@ -31,7 +31,7 @@ pub(super) struct Sieve<'a> {
 
 impl<'a> Sieve<'a> {
     /// All types of the template's class.
-    pub(super) fn of(template: &'a Template<'a>) -> Self {
+    pub(super) fn new(template: &'a Template<'a>) -> Self {
         let purchases = Purchases::of(template.purchases(), |_| true);
         let mut sieve = Self { template, purchases, steps: Vec::new() };
         sieve.note(template.class_shown());
@@ -89,26 +89,26 @@ impl<'a> Sieve<'a> {
     /// Where volumes can be attached, each by itself and then all together.
     pub(super) fn volumes(&mut self, volumes: &[Volume<'_>], asked: &Asked) {
         for volume in volumes {
-            let selected = self.selected(volume.with(&asked.own));
+            let selected = self.selected(volume.with(&asked.by_pod));
             let places: Vec<String> = volume.alternatives.iter().map(ToString::to_string).collect();
             let filter = format!("PersistentVolumeClaim {} for {}", volume.claim, places.join(" or "));
             self.keep(filter, |purchase| selected.contains(purchase));
         }
         if volumes.len() > 1 {
-            let selected = self.selected([asked.all.clone()]);
-            self.keep("its PersistentVolumeClaims together".into(), |it| selected.contains(it));
+            let selected = self.selected([asked.with_volumes.clone()]);
+            self.keep("its PersistentVolumeClaims together".into(), |purchase| selected.contains(purchase));
         }
     }
 
     /// What the template can launch that meets one of some requirements.
     fn selected(&self, alternatives: impl IntoIterator<Item = Requirements>) -> Purchases {
-        let mut all = Purchases::none(self.template.purchases());
+        let mut selected = Purchases::none(self.template.purchases());
         for wanted in alternatives {
             if let Ok(selection) = self.template.select(&wanted) {
-                all.unite(&selection.purchases);
+                selected.unite(&selection.purchases);
             }
         }
-        all
+        selected
     }
 
     /// Machines without the daemonset pods that the pod must be away from, each daemonset by
@@ -121,23 +121,23 @@ impl<'a> Sieve<'a> {
     ) {
         let elsewhere = beside.other_zones(daemons).unwrap_or_default();
         for (part, id) in beside.parts(daemons) {
-            let mut left = self.purchases.clone();
+            let mut remaining = self.purchases.clone();
             let mut wanted = wanted.clone();
             wanted.add_all(&elsewhere);
-            part.retain(&mut left, self.template, daemons, &wanted);
-            self.keep(id, |purchase| left.contains(purchase));
+            part.retain(&mut remaining, self.template, daemons, &wanted);
+            self.keep(id, |purchase| remaining.contains(purchase));
         }
     }
 
     /// Room for the pod: resources, attachments of volumes, ports.
     pub(super) fn requests(&mut self, class: &PodClass<'_>, problem: &Problem<'_>) {
         let template = self.template;
-        for (place, name) in problem.dimensions.names().enumerate() {
-            let wanted = class.request[place];
-            if wanted > 0 || self.purchases.iter().any(|purchase| template.room(purchase)[place] < 0) {
+        for (dimension, name) in problem.dimensions.names().enumerate() {
+            let wanted = class.request[dimension];
+            if wanted > 0 || self.purchases.iter().any(|purchase| template.room(purchase)[dimension] < 0) {
                 let beside = self.beside(name, &problem.daemons) + &self.beside_static_pods(name);
                 let filter = format!("{name} {}{beside}", class.spec.requests.get(name));
-                self.keep(filter, |purchase| wanted <= template.room(purchase)[place]);
+                self.keep(filter, |purchase| wanted <= template.room(purchase)[dimension]);
             }
         }
         self.attachments(class.mounts.ebs());
@@ -166,8 +166,8 @@ impl<'a> Sieve<'a> {
 
     /// What daemonsets take of a resource on some machine that is left, in words.
     fn beside(&self, resource: &str, daemons: &TiSlice<DaemonId, Daemon<'_>>) -> String {
-        let all = daemons.iter().zip(&self.template.daemon_purchases);
-        let here = all.filter(|(_, purchases)| self.purchases.intersects(purchases));
+        let by_daemon = daemons.iter().zip(&self.template.daemon_purchases);
+        let here = by_daemon.filter(|(_, purchases)| self.purchases.intersects(purchases));
         let amounts = here.map(|(daemon, _)| (daemon.spec.requests.get(resource), daemon.id));
         let mut taking: Vec<(Quantity, &PodRef)> = amounts.filter(|(amount, _)| !amount.is_zero()).collect();
         taking.sort_by_key(|(amount, id)| (Reverse(*amount), *id));
@@ -175,12 +175,12 @@ impl<'a> Sieve<'a> {
             [] => String::new(),
             [(amount, id)] => format!(" beside DaemonSet {id} of {amount}"),
             [(most, id), ..] => {
-                let all = taking.iter().fold(Quantity::default(), |all, (amount, _)| all + *amount);
+                let total = taking.iter().fold(Quantity::default(), |total, (amount, _)| total + *amount);
                 let count = taking.len();
                 if resource == PODS {
                     return format!(" beside the pods of {count} DaemonSets");
                 }
-                format!(" beside {count} DaemonSets of {all}, the largest {id} of {most}")
+                format!(" beside {count} DaemonSets of {total}, the largest {id} of {most}")
             }
         }
     }

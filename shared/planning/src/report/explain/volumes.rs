@@ -18,10 +18,13 @@ pub(super) struct Volume<'a> {
 impl Volume<'_> {
     /// What a pod and the volume ask together, once for each alternative that the pod does not
     /// contradict.
-    pub(super) fn with<'v>(&'v self, own: &'v Requirements) -> impl Iterator<Item = Requirements> + 'v {
-        let possible = self.alternatives.iter().filter(|other| !own.contradict(other));
+    pub(super) fn with<'v>(
+        &'v self,
+        requirements: &'v Requirements,
+    ) -> impl Iterator<Item = Requirements> + 'v {
+        let possible = self.alternatives.iter().filter(|other| !requirements.contradict(other));
         possible.map(|other| {
-            let mut both = own.clone();
+            let mut both = requirements.clone();
             both.add_all(other);
             both
         })
@@ -29,7 +32,7 @@ impl Volume<'_> {
 }
 
 /// The volumes of the first pod of a class. Those of the others ask for the same.
-pub(super) fn of<'a>(snapshot: &'a Snapshot, class: &PodClass<'a>) -> Vec<Volume<'a>> {
+pub(super) fn mounted_by<'a>(snapshot: &'a Snapshot, class: &PodClass<'a>) -> Vec<Volume<'a>> {
     let Some(pod) = class.pods.first().filter(|pod| !pod.volume_claims.is_empty()) else {
         return Vec::new();
     };
@@ -44,21 +47,21 @@ pub(super) fn of<'a>(snapshot: &'a Snapshot, class: &PodClass<'a>) -> Vec<Volume
 
 /// Where a pod, which asks for one of `own`, and its volumes contradict one another: the first two
 /// that do, or else all of them.
-pub(super) fn contradiction(own: &[Requirements], volumes: &[Volume<'_>]) -> Option<Refusal> {
+pub(super) fn contradiction(alternatives: &[Requirements], volumes: &[Volume<'_>]) -> Option<Refusal> {
     let name = |volume: &Volume<'_>| volume.claim.to_owned();
     for volume in volumes {
-        if let Some(refusal) = clash(own, volume, vec![name(volume)]) {
+        if let Some(refusal) = clash(alternatives, volume, vec![name(volume)]) {
             return Some(refusal);
         }
     }
-    for (place, one) in volumes.iter().enumerate() {
-        for other in &volumes[place + 1..] {
+    for (index, one) in volumes.iter().enumerate() {
+        for other in &volumes[index + 1..] {
             if let Some(refusal) = clash(one.alternatives, other, vec![name(one), name(other)]) {
                 return Some(refusal);
             }
         }
     }
-    let mut places = own.to_vec();
+    let mut places = alternatives.to_vec();
     volumes.iter().find_map(|volume| {
         let refusal = clash(&places, volume, volumes.iter().map(name).collect());
         places = together(&places, volume.alternatives);
@@ -82,13 +85,13 @@ fn clash(alternatives: &[Requirements], volume: &Volume<'_>, volumes: Vec<String
 pub(super) fn refusal(volumes: &[Volume<'_>], template: &Template<'_>, asked: &Asked) -> Option<Refusal> {
     let alone = volumes.iter().find_map(|volume| {
         let mut last = None;
-        for both in volume.with(&asked.own) {
+        for both in volume.with(&asked.by_pod) {
             last = Some(template.requirements.meets(&both).err()?);
         }
         last.map(|conflict| Refusal::Volume { claims: vec![volume.claim.to_owned()], conflict })
     });
     alone.or_else(|| {
-        let conflict = template.requirements.meets(&asked.all).err()?;
+        let conflict = template.requirements.meets(&asked.with_volumes).err()?;
         let claims = volumes.iter().map(|volume| volume.claim.to_owned()).collect();
         Some(Refusal::Volume { claims, conflict })
     })

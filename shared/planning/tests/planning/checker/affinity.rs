@@ -249,7 +249,7 @@ const ANTI_AFFINITIES: &[Case] = &[
             let claim = Setup::new().plan("default-x", &[B], &[]).launched().snapshot.claims.remove(0);
             let mut setup = Setup::new().wait("db", 1, json!({})).wait("web", 1, anti_affinity(ZONE, "db"));
             setup.snapshot.claims.push(claim);
-            setup.place(Target::Claim("default-x".into()), &["db-0"]).plan("default-a", &[A], &["web-0"])
+            setup.place_on(Target::Claim("default-x".into()), &["db-0"]).plan("default-a", &[A], &["web-0"])
         },
         |setup| setup.rezone(0, &[A, B]),
         &[

@@ -24,7 +24,7 @@ const LARGE: u64 = 86_000_000;
 /// A cluster and what is to become of it.
 struct World {
     snapshot: Snapshot,
-    found: Consolidation,
+    consolidation: Consolidation,
 }
 
 /// The first command ends the empty node `i-d`, the second `i-a`, whose pods move to a new node and
@@ -36,8 +36,8 @@ fn world() -> World {
         .node("i-c", A, &[("old", json!({}))])
         .node("i-d", B, &[])
         .plan_as("default-x", &["m6a.large"], CapacityType::OnDemand, &[A], &["web-0"])
-        .place(Target::Node("i-c".into()), &["api-0"])
-        .place(Target::Node("i-c".into()), &["db-0"]);
+        .place_on(Target::Node("i-c".into()), &["api-0"])
+        .place_on(Target::Node("i-c".into()), &["db-0"]);
     for node in &mut setup.snapshot.nodes {
         node.labels.insert(labels::NODE_POOL.into(), "default".into());
         node.labels.insert(labels::INITIALIZED.into(), "true".into());
@@ -67,7 +67,7 @@ fn world() -> World {
     let (before, after) = (cost(4 * XLARGE, 4), cost(XLARGE + LARGE, 2));
     World {
         snapshot: setup.snapshot,
-        found: Consolidation { before, after, commands, ..Consolidation::default() },
+        consolidation: Consolidation { before, after, commands, ..Consolidation::default() },
     }
 }
 
@@ -91,13 +91,13 @@ fn command(reason: DisruptionReason, node: &str, saving_nanos: i64) -> Consolida
 
 impl World {
     fn violations(&self) -> Vec<String> {
-        let found = check_consolidation(&self.snapshot, &self.found, &Options::default());
-        found.iter().map(ToString::to_string).collect()
+        let violations = check_consolidation(&self.snapshot, &self.consolidation, &Options::default());
+        violations.iter().map(ToString::to_string).collect()
     }
 
     /// A command by its number.
     fn command(&mut self, number: usize) -> &mut ConsolidationCommand {
-        &mut self.found.commands[number - 1]
+        &mut self.consolidation.commands[number - 1]
     }
 
     fn node(&mut self, name: &str) -> &mut Node {
@@ -110,7 +110,7 @@ impl World {
 
     /// Gives a node a claim; its status.
     fn claim(&mut self, node: &str) -> &mut NodeClaimStatus {
-        let planned = &self.found.commands[1].replace_with[0];
+        let planned = &self.consolidation.commands[1].replace_with[0];
         let mut claim = NodeClaim::planned(planned, "", self.snapshot.taken_at);
         claim.name = format!("default-of-{node}");
         claim.status.node_name = Some(node.into());
@@ -152,9 +152,9 @@ fn check_faults(table: &[Fault]) {
     for (what, fault, expected) in table {
         let mut world = world();
         fault(&mut world);
-        let found = world.violations();
-        if found != *expected {
-            wrong.push(format!("{what}: {found:#?}, expected {expected:#?}"));
+        let violations = world.violations();
+        if violations != *expected {
+            wrong.push(format!("{what}: {violations:#?}, expected {expected:#?}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -236,7 +236,7 @@ fn pods_move_to_nodes_that_stay_and_are_there_by_then() {
             "a node that is opened later",
             |world| {
                 world.command(3).existing[0].target = Target::Claim("default-x".into());
-                world.found.commands.swap(1, 2);
+                world.consolidation.commands.swap(1, 2);
             },
             &["command 2, which ends i-b: it places pods on default-x, which command 3 opens only then"],
         ),
@@ -247,9 +247,9 @@ fn pods_move_to_nodes_that_stay_and_are_there_by_then() {
 fn nothing_moves_to_a_node_that_is_leaving() {
     let mut world = world();
     world.node("i-c").taints.push(Taint::disrupted());
-    let found = world.violations();
+    let violations = world.violations();
     let expected = ["command 2, which ends i-a: it places pods on i-c, which is leaving"];
-    assert!(expected.iter().all(|line| found.contains(&(*line).to_owned())), "{found:#?}");
+    assert!(expected.iter().all(|line| violations.contains(&(*line).to_owned())), "{violations:#?}");
 }
 
 #[test]
@@ -303,13 +303,13 @@ fn the_savings_told_are_the_savings() {
         ),
         (
             "before",
-            |world| world.found.before.instances += Price::from_nanos(1),
+            |world| world.consolidation.before.instances += Price::from_nanos(1),
             &["consolidation: the nodes before it are told to cost 688000001 and 56109588 nano-dollars per \
                hour beside; found: 688000000 and 56109588 nano-dollars per hour beside"],
         ),
         (
             "after",
-            |world| world.found.after.beside = Price::ZERO,
+            |world| world.consolidation.after.beside = Price::ZERO,
             &["consolidation: the nodes after it are told to cost 258000000 and 0 nano-dollars per hour \
                beside; found: 258000000 and 28054794 nano-dollars per hour beside"],
         ),

@@ -22,14 +22,14 @@ pub(super) fn on_claim() -> Setup {
         .plan_as("default-a", &["m6a.large", "m6a.xlarge"], CapacityType::OnDemand, &[A, B], &[])
         .launched()
         .wait("web", 1, json!({}))
-        .place(Target::Claim("default-a".into()), &["web-0"])
+        .place_on(Target::Claim("default-a".into()), &["web-0"])
 }
 
 fn on_node() -> Setup {
     Setup::new()
         .node("i-1", A, &[("old", json!({}))])
         .wait("web", 1, json!({}))
-        .place(Target::Node("i-1".into()), &["web-0"])
+        .place_on(Target::Node("i-1".into()), &["web-0"])
 }
 
 /// A node that is still starting, with its claim.

@@ -21,7 +21,7 @@ fn with_port() -> Setup {
     Setup::new()
         .node("i-1", A, &[("old", port)])
         .wait("web", 1, other)
-        .place(Target::Node("i-1".into()), &["web-0"])
+        .place_on(Target::Node("i-1".into()), &["web-0"])
 }
 
 pub(super) fn cases() -> Vec<Case> {
@@ -122,7 +122,7 @@ const ADMISSION: &[Case] = &[
             Setup::new()
                 .node("i-1", A, &[])
                 .wait("web", 1, selecting(labels::HOSTNAME, "i-1"))
-                .place(Target::Node("i-1".into()), &["web-0"])
+                .place_on(Target::Node("i-1".into()), &["web-0"])
         },
         |setup| {
             let moved = setup.clone().plan("default-a", &[A], &["web-0"]);
@@ -205,7 +205,7 @@ const RESOURCES: &[Case] = &[
             let mut setup = Setup::new()
                 .node("i-1", A, &[("logs", json!({"requests": {"cpu": "1"}})), ("old", json!({}))])
                 .wait("web", 1, json!({"requests": {"cpu": "2800m"}}))
-                .place(Target::Node("i-1".into()), &["web-0"]);
+                .place_on(Target::Node("i-1".into()), &["web-0"]);
             let set = daemon_set("logs", spec(1_000, 128));
             let logs = setup.pod("logs-0");
             (logs.owner_kind, logs.daemon_set) = ("DaemonSet".into(), Some(set.id.clone().into()));

@@ -87,7 +87,7 @@ impl Small {
                 let there = crate::fixtures::bound(&host, vec![setup.pod(&format!("p{pod}-0")).clone()]);
                 *setup.pod(&format!("p{pod}-0")) = there[0].clone();
             }
-            setup = setup.place(Target::Node(host), &planned);
+            setup = setup.place_on(Target::Node(host), &planned);
         }
         for (pod, SmallPod { app, .. }) in self.pods.iter().enumerate() {
             setup.label(&name(pod), "app", APPS[*app]);
@@ -155,9 +155,9 @@ impl Small {
     /// Whether the pods that are not bound can be bound one after another as the affinity of each
     /// wants it, tried in every order.
     fn can_be_bound(&self, assignment: &[usize], bound: &mut Vec<usize>) -> bool {
-        let left: Vec<usize> = (0..self.pods.len()).filter(|pod| !bound.contains(pod)).collect();
-        left.is_empty()
-            || left.iter().any(|pod| {
+        let unbound: Vec<usize> = (0..self.pods.len()).filter(|pod| !bound.contains(pod)).collect();
+        unbound.is_empty()
+            || unbound.iter().any(|pod| {
                 let Rule::Affinity { over_zones, app } = self.pods[*pod].rule else {
                     bound.push(*pod);
                     let can = self.can_be_bound(assignment, bound);
@@ -199,19 +199,19 @@ proptest! {
 
     #[test]
     fn a_violation_is_found_where_some_assignment_of_zones_breaks_a_rule(small in small()) {
-        let found = small.setup().found();
-        let finds = |rule: &str| found.iter().any(|text| text.contains(rule));
+        let violations = small.setup().violations();
+        let finds = |rule: &str| violations.iter().any(|text| text.contains(rule));
         let planned = || (0..small.pods.len()).filter(|pod| !small.pods[*pod].is_bound);
         let assignments = small.assignments();
         let skewed = planned().any(|pod| small.is_skewed(&assignments, &small.pods[pod].rule));
         let breaks = |zones: &Vec<usize>| planned().any(|pod| small.breaks_anti_affinity(zones, pod));
         let breaks_anti_affinity = assignments.iter().any(breaks);
-        prop_assert_eq!(finds("topology spread"), skewed, "{:#?}", found);
-        prop_assert_eq!(finds("anti-affinity"), breaks_anti_affinity, "{:#?}", found);
+        prop_assert_eq!(finds("topology spread"), skewed, "{:#?}", violations);
+        prop_assert_eq!(finds("anti-affinity"), breaks_anti_affinity, "{:#?}", violations);
         let running: Vec<usize> = (0..small.pods.len()).filter(|pod| small.pods[*pod].is_bound).collect();
         let stuck = assignments.iter().any(|assignment| !small.can_be_bound(assignment, &mut running.clone()));
         // The checker asks for more than that some order exists, so it may find fault where nobody
         // is stuck.
-        prop_assert!(finds("pod affinity") || !stuck, "{:#?}", found);
+        prop_assert!(finds("pod affinity") || !stuck, "{:#?}", violations);
     }
 }

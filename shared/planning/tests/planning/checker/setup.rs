@@ -23,7 +23,7 @@ pub(crate) struct Case {
     pub(crate) rule: &'static str,
     pub(crate) setup: fn() -> Setup,
     pub(crate) fault: fn(&mut Setup),
-    pub(crate) found: &'static [&'static str],
+    pub(crate) expected: &'static [&'static str],
 }
 
 /// A case in the order in which it is read.
@@ -31,9 +31,9 @@ pub(crate) const fn case(
     rule: &'static str,
     setup: fn() -> Setup,
     fault: fn(&mut Setup),
-    found: &'static [&'static str],
+    expected: &'static [&'static str],
 ) -> Case {
-    Case { rule, setup, fault, found }
+    Case { rule, setup, fault, expected }
 }
 
 impl Setup {
@@ -51,7 +51,7 @@ impl Setup {
     }
 
     /// What the checker finds.
-    pub(crate) fn found(&self) -> Vec<String> {
+    pub(crate) fn violations(&self) -> Vec<String> {
         referee::check(&self.snapshot, &self.plan).iter().map(ToString::to_string).collect()
     }
 
@@ -93,7 +93,7 @@ impl Setup {
     }
 
     /// Places pods on a node or claim that exists.
-    pub(crate) fn place(mut self, target: Target, pods: &[&str]) -> Self {
+    pub(crate) fn place_on(mut self, target: Target, pods: &[&str]) -> Self {
         let pods = self.nominated(pods);
         self.plan.existing.push(ExistingPlacement { target, pods });
         self
@@ -169,8 +169,8 @@ fn planned_node(
 ) -> PlannedNode {
     let pool = &snapshot.node_pools[0];
     let offer = snapshot.offer_for(pool).unwrap();
-    let known = |name: &&str| offer.instance_types.iter().find(|t| t.name == **name).unwrap();
-    let types: Vec<&InstanceType> = types.iter().map(known).collect();
+    let by_name = |name: &&str| offer.instance_types.iter().find(|t| t.name == **name).unwrap();
+    let types: Vec<&InstanceType> = types.iter().map(by_name).collect();
     let (mut reserved, mut allocatable) = (Resources::new(), types[0].allocatable.clone());
     for instance_type in &types {
         reserved.raise_to(&instance_type.capacity);

@@ -37,9 +37,11 @@ pub(super) fn in_namespace(setup: &mut Setup, app: &str, namespace: &str) {
 }
 
 const TWO_TO_NONE: &[&str] = &["pod default/web-0: placed on default-a, against its topology spread over \
-                           topology.kubernetes.io/zone (maxSkew 1): 2 matching pods in us-east-1a against 0 elsewhere"];
+                           topology.kubernetes.io/zone (maxSkew 1): 2 matching pods in us-east-1a \
+                           against 0 elsewhere"];
 const THREE_TO_ONE: &[&str] = &["pod default/web-0: placed on default-a, against its topology spread over \
-                            topology.kubernetes.io/zone (maxSkew 1): 3 matching pods in us-east-1a against 1 elsewhere"];
+                            topology.kubernetes.io/zone (maxSkew 1): 3 matching pods in us-east-1a \
+                            against 1 elsewhere"];
 
 pub(super) fn cases() -> Vec<Case> {
     [SKEW, COUNTED].concat()
@@ -110,7 +112,7 @@ const SKEW: &[Case] = &[
                 1,
                 spread(HOST, 2, "web", &json!({})),
             );
-            let mut setup = setup.place(Target::Node("i-1".into()), &["new-0"]);
+            let mut setup = setup.place_on(Target::Node("i-1".into()), &["new-0"]);
             setup.label("new", "app", "web");
             setup
         },
@@ -189,9 +191,9 @@ const COUNTED: &[Case] = &[
     case(
         "planned pods that are placed on existing nodes count",
         || {
-            let own = spread(ZONE, 1, "web", &json!({}));
-            let mut setup = spreading(&json!({})).node("i-a", A, &[]).wait("more", 1, own);
-            setup = setup.place(Target::Node("i-a".into()), &["more-0"]);
+            let over_zones = spread(ZONE, 1, "web", &json!({}));
+            let mut setup = spreading(&json!({})).node("i-a", A, &[]).wait("more", 1, over_zones);
+            setup = setup.place_on(Target::Node("i-a".into()), &["more-0"]);
             setup
         },
         |setup| setup.label("more", "app", "web"),
@@ -223,7 +225,7 @@ const COUNTED: &[Case] = &[
         },
         |setup| {
             setup.respec("web", |spec| {
-                spec.topology_spread.iter_mut().for_each(|it| it.match_label_keys.clear());
+                spec.topology_spread.iter_mut().for_each(|spread| spread.match_label_keys.clear());
             });
         },
         THREE_TO_ONE,
@@ -260,8 +262,8 @@ const COUNTED: &[Case] = &[
                 node.labels.insert("rack".into(), "r1".into());
             }
             setup
-                .place(Target::Node("i-a".into()), &["web-0", "web-1"])
-                .place(Target::Node("i-b".into()), &["web-2"])
+                .place_on(Target::Node("i-a".into()), &["web-0", "web-1"])
+                .place_on(Target::Node("i-b".into()), &["web-2"])
         },
         |setup| drop(setup.snapshot.nodes[2].labels.insert("rack".into(), "r1".into())),
         &[

@@ -37,7 +37,7 @@ fn on_node_of_pool() -> Setup {
     for (key, value) in [(labels::NODE_POOL, "default"), (labels::INITIALIZED, "true")] {
         setup.snapshot.nodes[0].labels.insert(key.into(), value.into());
     }
-    mounting(setup.place(Target::Node("i-1".into()), &["web-0"]), 24)
+    mounting(setup.place_on(Target::Node("i-1".into()), &["web-0"]), 24)
 }
 
 /// A volume that one pod alone may use, on a node that is going, and the pod's successor.

@@ -6,7 +6,7 @@ use outrigger_model::labels::{HOSTNAME, ZONE};
 use outrigger_model::{Plan, PlannedNode, PodSpec, Snapshot};
 use serde_json::json;
 
-use super::{all_placed, are_together, near, placed, told};
+use super::{all_placed, are_together, near, placed, summary};
 use crate::fixtures::{bound, node, planned, pods, pool, requiring, spec, spec_with, with_pods};
 
 /// Pods of one cpu that must be near those of an app.
@@ -31,7 +31,7 @@ fn on_every_size(groups: &[(&str, usize, PodSpec)]) -> Vec<Snapshot> {
 fn a_pod_that_must_be_near_pods_that_are_near_themselves_is_placed_with_them() {
     for snapshot in on_every_size(&[("b", 1, following(ZONE, "b")), ("c", 1, following(ZONE, "b"))]) {
         let plan = all_placed(&snapshot);
-        assert!(are_together(&plan, "b", "c"), "{}", told(&plan));
+        assert!(are_together(&plan, "b", "c"), "{}", summary(&plan));
     }
 }
 
@@ -74,8 +74,8 @@ fn a_chain_of_followers_ends_in_the_zone_where_it_begins() {
     ];
     for snapshot in on_every_size(&groups) {
         let plan = all_placed(&snapshot);
-        assert!(are_together(&plan, "b", "d"), "{}", told(&plan));
-        assert!(are_together(&plan, "c", "d"), "{}", told(&plan));
+        assert!(are_together(&plan, "b", "d"), "{}", summary(&plan));
+        assert!(are_together(&plan, "c", "d"), "{}", summary(&plan));
     }
 }
 
@@ -122,7 +122,7 @@ fn a_chain_of_followers_finds_the_only_node_with_room_for_all() {
     snapshot.pods.extend(bound("i-1", pods("old", 1, spec(800, 512))));
     let plan = all_placed(&snapshot);
     let places: Vec<(&str, usize)> =
-        plan.existing.iter().map(|it| (it.target.name(), it.pods.len())).collect();
+        plan.existing.iter().map(|placement| (placement.target.name(), placement.pods.len())).collect();
     assert_eq!(places, [("i-1", 1), ("i-2", 3)]);
 }
 
@@ -156,9 +156,10 @@ fn beside_running(key: &str, cpu: i64) -> Snapshot {
 }
 
 /// The existing node that a pod is meant for.
-fn place(plan: &Plan, pod: &str) -> Option<String> {
-    let mut with = plan.existing.iter().filter(|it| it.pods.iter().any(|other| other.pod.name == pod));
-    with.next().map(|it| it.target.name().to_owned())
+fn target_of(plan: &Plan, pod: &str) -> Option<String> {
+    let mut with =
+        plan.existing.iter().filter(|placement| placement.pods.iter().any(|other| other.pod.name == pod));
+    with.next().map(|placement| placement.target.name().to_owned())
 }
 
 // F10: kube-scheduler binds the follower before the pod that only waits, wherever it finds one that
@@ -167,8 +168,8 @@ fn place(plan: &Plan, pod: &str) -> Option<String> {
 fn a_follower_goes_to_pods_that_run_rather_than_to_pods_that_wait() {
     for key in [HOSTNAME, ZONE] {
         let plan = all_placed(&beside_running(key, 1_000));
-        let places = (place(&plan, "a-0"), place(&plan, "c-0"));
-        assert_eq!(places, (Some("i-1".into()), Some("i-2".into())), "over {key}");
+        let targets = (target_of(&plan, "a-0"), target_of(&plan, "c-0"));
+        assert_eq!(targets, (Some("i-1".into()), Some("i-2".into())), "over {key}");
     }
 }
 
@@ -177,7 +178,7 @@ fn a_follower_goes_to_pods_that_run_rather_than_to_pods_that_wait() {
 fn a_follower_goes_to_pods_that_wait_where_no_running_one_has_room_beside_it() {
     for key in [HOSTNAME, ZONE] {
         let plan = all_placed(&beside_running(key, 1_700));
-        let places = (place(&plan, "a-0"), place(&plan, "c-0"));
-        assert_eq!(places, (Some("i-1".into()), Some("i-1".into())), "over {key}");
+        let targets = (target_of(&plan, "a-0"), target_of(&plan, "c-0"));
+        assert_eq!(targets, (Some("i-1".into()), Some("i-1".into())), "over {key}");
     }
 }

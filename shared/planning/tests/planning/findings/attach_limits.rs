@@ -12,9 +12,9 @@ use crate::fixtures::{bound, cluster, node, planned, pods, pool, requiring, spec
 /// A cluster whose pool makes nodes of these types, each of which attaches so many volumes.
 fn attaching(types: &[(&str, u32)]) -> Snapshot {
     let mut snapshot = cluster();
-    let known = Arc::make_mut(&mut snapshot.classes[0].instance_types);
+    let kinds = Arc::make_mut(&mut snapshot.classes[0].instance_types);
     for (name, limit) in types {
-        known.iter_mut().find(|kind| kind.name == *name).unwrap().ebs_volumes = Some(*limit);
+        kinds.iter_mut().find(|kind| kind.name == *name).unwrap().ebs_volumes = Some(*limit);
     }
     let names: Vec<&str> = types.iter().map(|(name, _)| *name).collect();
     snapshot.node_pools = vec![pool("default", requiring(&[(labels::INSTANCE_TYPE, "In", &names)]))];
@@ -25,18 +25,18 @@ fn attaching(types: &[(&str, u32)]) -> Snapshot {
 fn add(snapshot: &mut Snapshot, app: &str, count: usize, volumes: usize) {
     let first = snapshot.pods.len();
     snapshot.pods.extend(pods(app, count, spec(100, 128)));
-    for place in first..snapshot.pods.len() {
-        give(snapshot, place, volumes);
+    for index in first..snapshot.pods.len() {
+        give(snapshot, index, volumes);
     }
 }
 
 /// Gives a pod volumes.
-fn give(snapshot: &mut Snapshot, place: usize, volumes: usize) {
-    let pod = snapshot.pods[place].id.name.clone();
+fn give(snapshot: &mut Snapshot, index: usize, volumes: usize) {
+    let pod = snapshot.pods[index].id.name.clone();
     for name in (0..volumes).map(|number| format!("{pod}-{number}")) {
         let claim = json!({"id": format!("default/{name}"), "driver": "ebs.csi.aws.com", "handle": name});
         snapshot.volume_claims.push(serde_json::from_value(claim).unwrap());
-        snapshot.pods[place].volume_claims.push(name);
+        snapshot.pods[index].volume_claims.push(name);
     }
 }
 
@@ -87,18 +87,18 @@ fn a_claim_in_flight_takes_no_more_volumes_than_its_type_attaches() {
 fn a_node_that_tells_nothing_yet_takes_what_its_type_attaches() {
     // How many volumes run there, what the CSINode tells, and whether the next pod has room there.
     let table = [(2, None, true), (3, None, false), (3, Some(4), true), (2, Some(2), false)];
-    for (running, told, fits) in table {
+    for (running, reported_limit, fits) in table {
         let mut snapshot = attaching(&[("m6a.2xlarge", 3)]);
         let mut there = node("i-1", "m6a.2xlarge");
         for (key, value) in [(labels::NODE_POOL, "default"), (labels::INITIALIZED, "true")] {
             there.labels.insert(key.into(), value.into());
         }
-        there.volume_limits.extend(told.map(|limit| ("ebs.csi.aws.com".to_owned(), limit)));
+        there.volume_limits.extend(reported_limit.map(|limit| ("ebs.csi.aws.com".to_owned(), limit)));
         snapshot.nodes.push(there);
         snapshot.pods = bound("i-1", pods("old", running, spec(100, 128)));
-        (0..running).for_each(|place| give(&mut snapshot, place, 1));
+        (0..running).for_each(|index| give(&mut snapshot, index, 1));
         add(&mut snapshot, "db", 1, 1);
         let plan = all_placed(&snapshot);
-        assert_eq!(plan.nodes.is_empty(), fits, "{running} {told:?}");
+        assert_eq!(plan.nodes.is_empty(), fits, "{running} {reported_limit:?}");
     }
 }

@@ -156,25 +156,25 @@ fn a_running_daemonset_pod_counts_as_any_pod() {
     running[0].daemon_set = Some(Box::new(PodRef { namespace: "kube-system".into(), name: "proxy".into() }));
     snapshot.pods.extend(running);
     let plan = all_placed(&snapshot);
-    assert_eq!(plan.existing.iter().map(|it| it.target.name()).collect::<Vec<_>>(), ["i-2"]);
+    assert_eq!(plan.existing.iter().map(|placement| placement.target.name()).collect::<Vec<_>>(), ["i-2"]);
 }
 
 fn judged(patch: Value, daemon: DaemonSet) -> Vec<String> {
     let mut setup = Setup::new().wait("web", 1, patch).plan("default-a", &[ZONES[0]], &["web-0"]);
     setup.snapshot.daemon_sets.push(daemon);
-    setup.found()
+    setup.violations()
 }
 
 #[test]
 fn the_checker_knows_the_daemonset_pods_that_a_node_will_have() {
     let nothing = Vec::<String>::new();
     for key in [HOSTNAME, ZONE] {
-        let found = judged(json!({"podAntiAffinity": about_proxy(key)}), proxy(json!({})));
+        let violations = judged(json!({"podAntiAffinity": about_proxy(key)}), proxy(json!({})));
         let expected = format!(
             "pod default/web-0: placed on default-a, against pod anti-affinity over {key}: \
              the node will have a pod of DaemonSet kube-system/proxy"
         );
-        assert_eq!(found, [expected]);
+        assert_eq!(violations, [expected]);
         assert_eq!(judged(json!({"podAffinity": about_proxy(key)}), proxy(json!({}))), nothing);
         let elsewhere = || proxy(json!({"nodeSelector": {ZONE: ZONES[1]}}));
         assert_eq!(judged(json!({"podAntiAffinity": about_proxy(key)}), elsewhere()), nothing);

@@ -14,13 +14,13 @@ use crate::fixtures::{
 
 /// A pool of machines of two cpus in some zones, with a patch over its spec.
 fn in_zones(name: &str, zones: &[&str], patch: Value) -> NodePool {
-    let mut all = requiring(&[
+    let mut merged = requiring(&[
         (labels::ZONE, "In", zones),
         (labels::INSTANCE_TYPE, "In", &["m6a.large"]),
         (labels::CAPACITY_TYPE, "In", &["on-demand"]),
     ]);
-    merge(&mut all, patch);
-    pool(name, all)
+    merge(&mut merged, patch);
+    pool(name, merged)
 }
 
 /// Four pods of 1.5 cpus that spread over zones, a pool in the first two, and another in the third.
@@ -144,7 +144,9 @@ fn a_zone_in_which_nothing_is_sold_is_no_domain() {
     let mut snapshot = beside(third(json!({})));
     let offer = &mut snapshot.classes[0];
     let mut types = offer.instance_types.as_ref().clone();
-    for offering in types.iter_mut().flat_map(|it| &mut it.offerings).filter(|it| it.zone == ZONES[2]) {
+    for offering in
+        types.iter_mut().flat_map(|kind| &mut kind.offerings).filter(|offering| offering.zone == ZONES[2])
+    {
         offering.available = false;
     }
     offer.instance_types = Arc::new(types);

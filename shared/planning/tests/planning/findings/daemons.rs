@@ -32,10 +32,10 @@ fn with_daemon(daemon: DaemonSet) -> Snapshot {
 fn small_types(snapshot: &Snapshot) -> Vec<String> {
     let plan = all_placed(snapshot);
     let small = |name: &str| {
-        let known = catalogue().into_iter().find(|known| known.name == name).unwrap();
-        known.labels["karpenter.k8s.aws/instance-cpu"] == "2"
+        let kind = catalogue().into_iter().find(|kind| kind.name == name).unwrap();
+        kind.labels["karpenter.k8s.aws/instance-cpu"] == "2"
     };
-    plan.nodes[0].instance_types.iter().map(|it| it.name.clone()).filter(|name| small(name)).collect()
+    plan.nodes[0].instance_types.iter().map(|kind| kind.name.clone()).filter(|name| small(name)).collect()
 }
 
 // F7: Karpenter's templates carry both labels for daemonsets alone (`nodeclaimtemplate.go`).
@@ -78,9 +78,9 @@ fn the_checker_counts_a_daemonset_that_waits_for_a_joined_node() {
     for daemon in late() {
         let mut setup = Setup::new().wait("web", 1, json!({"requests": {"cpu": "3700m"}}));
         setup = setup.plan("default-a", &["us-east-1a"], &["web-0"]);
-        assert_eq!(setup.found(), Vec::<String>::new());
+        assert_eq!(setup.violations(), Vec::<String>::new());
         setup.snapshot.daemon_sets.push(daemon);
-        assert_eq!(setup.found(), ["default-a: cpu 4 is asked of it; allowed: 3920m as m6a.xlarge"]);
+        assert_eq!(setup.violations(), ["default-a: cpu 4 is asked of it; allowed: 3920m as m6a.xlarge"]);
     }
 }
 

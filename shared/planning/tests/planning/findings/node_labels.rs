@@ -16,8 +16,8 @@ fn wanting(key: &str, operator: &str, values: &[&str]) -> PodSpec {
 /// A cluster whose class has these tags, and a pod that waits.
 fn tagged(tags: &[(&str, &str)], spec: PodSpec) -> Snapshot {
     let mut snapshot = with_pods(&[("web", 1, spec)]);
-    let own = tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-    snapshot.classes[0].class.tags = own.collect();
+    let tags = tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    snapshot.classes[0].class.tags = tags.collect();
     snapshot
 }
 
@@ -52,7 +52,7 @@ fn tags_that_kops_controller_makes_labels_of_are_labels() {
     ] {
         let (plan, _) = planned(&tagged(&tags, spec_with(500, 512, selecting(key, value))));
         assert_eq!(placed(&plan, "web"), expected, "{key}={value}");
-        assert!(plan.nodes.iter().all(|node| node.spec.labels.get(key).is_some_and(|own| own == value)));
+        assert!(plan.nodes.iter().all(|node| node.spec.labels.get(key).is_some_and(|label| label == value)));
     }
     let untagged = tagged(&[], spec_with(500, 512, selecting("node-role.kubernetes.io/node", "")));
     assert_eq!(placed(&planned(&untagged).0, "web"), 0);

@@ -41,7 +41,8 @@ fn narrowings() -> Vec<(Value, &'static [&'static str])> {
 #[track_caller]
 fn assert_types(plan: &Plan, allowed: &[&str]) {
     let offered = plan.nodes.iter().flat_map(|node| &node.instance_types);
-    let strange: Vec<&str> = offered.map(|it| it.name.as_str()).filter(|it| !allowed.contains(it)).collect();
+    let strange: Vec<&str> =
+        offered.map(|kind| kind.name.as_str()).filter(|name| !allowed.contains(name)).collect();
     assert_eq!(strange, Vec::<&str>::new());
 }
 

@@ -4,7 +4,7 @@ use outrigger_model::labels::ZONE;
 use outrigger_model::{PodSpec, Snapshot};
 use serde_json::{Value, json};
 
-use super::{all_placed, are_together, term, told, zones_of};
+use super::{all_placed, are_together, summary, term, zones_of};
 use crate::fixtures::{ZONES, selecting, spec, spec_with, with_pods};
 
 /// A wish to be near the pods of an app.
@@ -39,7 +39,7 @@ fn pods_and_the_one_that_they_wish_to_be_near_share_a_zone() {
     {
         let plan =
             all_placed(&with_pods(&[("web", count, spec_with(1_500, 512, wishing("db"))), ("db", 1, db)]));
-        assert!(are_together(&plan, "web", "db"), "{count} pods: {}", told(&plan));
+        assert!(are_together(&plan, "web", "db"), "{count} pods: {}", summary(&plan));
     }
 }
 

@@ -115,7 +115,8 @@ fn an_architecture_without_an_image_is_said_with_the_annotation_that_names_one()
         offer.instance_types.iter().filter(|kind| kind.labels[labels::ARCH] == "amd64").cloned().collect();
     offer.instance_types = types.into();
     let report = planned(&snapshot).1;
-    let expected = "InstanceGroup/nodes, which makes nothing of arm64 until its annotation outrigger.dev/image-arm64 names one";
+    let expected = "InstanceGroup/nodes, which makes nothing of arm64 until its annotation \
+                    outrigger.dev/image-arm64 names one";
     let refusal = &refusals(&report)["arm-0"];
     assert!(refusal.contains(expected), "{refusal}");
     assert_eq!(report.nodes[0].filters[0].filter, expected);
@@ -185,7 +186,7 @@ fn no_step_but_the_first_counts_types_that_the_pool_excludes() {
         snapshot.pods = pods("web", 1, spec(500, 512));
         snapshot.pods.extend(pods("huge", 1, spec(500_000, 512)));
         let counts = counts(&planned(&snapshot).1);
-        let wrong = counts.iter().flatten().filter(|left| ![12, 3, 0].contains(*left));
+        let wrong = counts.iter().flatten().filter(|remaining| ![12, 3, 0].contains(*remaining));
         assert_eq!((wrong.count(), counts.is_empty()), (0, false), "{counts:?}");
     }
 }

@@ -95,7 +95,7 @@ fn lopsided() -> Setup {
 // F9: those that spread are bound first, then the others.
 #[test]
 fn the_checker_accepts_a_spread_that_some_order_of_binding_keeps() {
-    assert_eq!(lopsided().found(), Vec::<String>::new());
+    assert_eq!(lopsided().violations(), Vec::<String>::new());
 }
 
 // F9: no order helps where the pods that have the spread are too many in a zone.
@@ -105,5 +105,5 @@ fn the_checker_finds_a_spread_that_no_order_of_binding_keeps() {
         .wait("web", 4, spread("web"))
         .plan("default-a", &[ZONES[0]], &["web-0", "web-1", "web-2"])
         .plan("default-b", &[ZONES[1]], &["web-3"]);
-    assert!(!setup.found().is_empty());
+    assert!(!setup.violations().is_empty());
 }

@@ -10,9 +10,9 @@ use crate::fixtures::{
 
 /// A pool of so many nodes, machines of two cpus, with a patch over its spec.
 fn fixed(replicas: u32, patch: Value) -> NodePool {
-    let mut all = requiring(&[(labels::INSTANCE_TYPE, "In", &["m6a.large"])]);
-    merge(&mut all, patch);
-    let mut fixed = pool("fixed", all);
+    let mut spec = requiring(&[(labels::INSTANCE_TYPE, "In", &["m6a.large"])]);
+    merge(&mut spec, patch);
+    let mut fixed = pool("fixed", spec);
     fixed.spec.replicas = Some(replicas);
     fixed
 }
@@ -62,7 +62,8 @@ fn a_static_pool_is_all_that_its_pods_need() {
 #[test]
 fn pods_that_may_not_be_on_static_nodes_get_nodes_of_their_own() {
     let team = json!({"template": {"metadata": {"labels": {"team": "red"}}}});
-    let blue = json!({"nodeAffinity": [{"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["red"]}]}]});
+    let not_red = json!({"key": "team", "operator": "NotIn", "values": ["red"]});
+    let blue = json!({"nodeAffinity": [{"matchExpressions": [not_red]}]});
     assert_eq!(counts(&with(fixed(2, team.clone()), &[("web", 1, spec_with(1_000, 512, blue))])), (2, 1));
     let red = json!({"nodeSelector": {"team": "red"}});
     assert_eq!(counts(&with(fixed(2, team), &[("web", 1, spec_with(1_000, 512, red))])), (2, 0));

@@ -25,7 +25,7 @@ fn mirror(node: &str, pod: &StaticPod) -> Pod {
 }
 
 /// Its class says that each node runs kube-proxy.
-fn told(mut snapshot: Snapshot, cpu_millis: i64) -> Snapshot {
+fn declaring_proxy(mut snapshot: Snapshot, cpu_millis: i64) -> Snapshot {
     snapshot.classes[0].class.static_pods = Some(vec![proxy(cpu_millis)]);
     snapshot
 }
@@ -44,7 +44,7 @@ fn full_node(snapshot: &mut Snapshot, minutes: i64) {
 fn is_small(snapshot: &Snapshot) -> bool {
     let plan = all_placed(snapshot);
     assert_eq!(plan.nodes.len(), 1);
-    plan.nodes[0].instance_types.iter().any(|it| it.name == "m6a.large")
+    plan.nodes[0].instance_types.iter().any(|kind| kind.name == "m6a.large")
 }
 
 /// A pod that fits a machine of two processors beside 120m.
@@ -55,14 +55,14 @@ fn with_web() -> Snapshot {
 #[test]
 fn a_new_node_keeps_the_share_of_what_its_class_tells_of() {
     assert!(is_small(&with_web()));
-    assert!(is_small(&told(with_web(), 120)));
-    assert!(!is_small(&told(with_web(), 121)));
+    assert!(is_small(&declaring_proxy(with_web(), 120)));
+    assert!(!is_small(&declaring_proxy(with_web(), 121)));
 }
 
 #[test]
 fn what_nodes_show_counts_before_what_is_told() {
     let shown = |cpu_millis: Option<i64>, minutes: i64| {
-        let mut snapshot = told(with_web(), 121);
+        let mut snapshot = declaring_proxy(with_web(), 121);
         full_node(&mut snapshot, minutes);
         snapshot.pods.extend(cpu_millis.map(|cpu_millis| mirror("old", &proxy(cpu_millis))));
         is_small(&snapshot)
@@ -90,7 +90,7 @@ fn nodes_that_say_nothing_of_the_next_do_not_count() {
 
 #[test]
 fn a_node_on_its_way_keeps_the_share_until_it_shows_it() {
-    let first = told(with_pods(&[("web", 1, spec(1_500, 512))]), 200);
+    let first = declaring_proxy(with_pods(&[("web", 1, spec(1_500, 512))]), 200);
     let mut second = applied(&first, &all_placed(&first));
     for claim in &mut second.claims {
         claim.instance_types = vec!["m6a.large".into()];
@@ -121,7 +121,7 @@ fn a_node_on_its_way_keeps_the_share_until_it_shows_it() {
 fn the_checker_counts_static_pods() {
     let mut setup = Setup::new().wait("web", 1, json!({"requests": {"cpu": "3700m"}}));
     setup = setup.plan("default-a", &["us-east-1a"], &["web-0"]);
-    assert_eq!(setup.found(), Vec::<String>::new());
-    setup.snapshot = told(setup.snapshot, 300);
-    assert_eq!(setup.found(), ["default-a: cpu 3700m is asked of it; allowed: 3620m as m6a.xlarge"]);
+    assert_eq!(setup.violations(), Vec::<String>::new());
+    setup.snapshot = declaring_proxy(setup.snapshot, 300);
+    assert_eq!(setup.violations(), ["default-a: cpu 3700m is asked of it; allowed: 3620m as m6a.xlarge"]);
 }

@@ -7,7 +7,7 @@ use super::{all_placed, refusals, zones_of};
 use crate::fixtures::{ZONES, node, planned, pool, requiring, spec, with_pods};
 
 /// An alternative of a volume's node affinity.
-fn place(key: &str, operator: &str, value: &str) -> Value {
+fn node_term(key: &str, operator: &str, value: &str) -> Value {
     json!([{"key": key, "operator": operator, "values": [value]}])
 }
 
@@ -27,15 +27,15 @@ fn mounting(volumes: &[Vec<Value>]) -> Snapshot {
 
 /// Two volumes that no node has both of.
 fn apart() -> Vec<Snapshot> {
-    let zone = |operator, value| place(labels::ZONE, operator, value);
+    let zone = |operator, value| node_term(labels::ZONE, operator, value);
     [
         [zone("In", ZONES[0]), zone("In", ZONES[1])],
         [zone("In", ZONES[0]), zone("NotIn", ZONES[0])],
-        [place("topology.ebs.csi.aws.com/zone", "In", ZONES[0]), zone("In", ZONES[1])],
-        [place("rack", "In", "r1"), place("rack", "In", "r2")],
-        [place("rack", "Exists", "r1"), place("rack", "DoesNotExist", "r2")],
+        [node_term("topology.ebs.csi.aws.com/zone", "In", ZONES[0]), zone("In", ZONES[1])],
+        [node_term("rack", "In", "r1"), node_term("rack", "In", "r2")],
+        [node_term("rack", "Exists", "r1"), node_term("rack", "DoesNotExist", "r2")],
     ]
-    .map(|places| mounting(&places.map(|place| vec![place])))
+    .map(|terms| mounting(&terms.map(|term| vec![term])))
     .into()
 }
 
@@ -75,7 +75,8 @@ fn the_volumes_that_exclude_one_another_are_named() {
 // F4: any two have a zone that both may be in.
 #[test]
 fn volumes_that_exclude_one_another_only_together_are_all_named() {
-    let either = |one, other| [one, other].map(|zone: usize| place(labels::ZONE, "In", ZONES[zone])).into();
+    let either =
+        |one, other| [one, other].map(|zone: usize| node_term(labels::ZONE, "In", ZONES[zone])).into();
     let (_, report) = planned(&mounting(&[either(0, 1), either(1, 2), either(0, 2)]));
     let reason = &refusals(&report)["db-0"];
     assert!(reason.contains("data-0 and data-1 and data-2 exclude one another"), "{reason}");
@@ -96,9 +97,11 @@ fn volumes_that_exclude_one_another_keep_a_pod_off_existing_nodes() {
 /// Volumes with three alternatives each, of which only the last, the same for all, can hold
 /// together.
 fn with_common_zone(volumes: usize) -> Vec<Vec<Value>> {
-    let zone = |name: String| place(labels::ZONE, "In", &name);
-    let own = |number: usize, which| zone(format!("us-east-1{which}{number}"));
-    (0..volumes).map(|number| vec![own(number, 'x'), own(number, 'y'), zone(ZONES[2].into())]).collect()
+    let zone = |name: String| node_term(labels::ZONE, "In", &name);
+    let zone_of = |number: usize, which| zone(format!("us-east-1{which}{number}"));
+    (0..volumes)
+        .map(|number| vec![zone_of(number, 'x'), zone_of(number, 'y'), zone(ZONES[2].into())])
+        .collect()
 }
 
 // F5: 81 combinations, of which the last is the only one that a node meets.
@@ -124,7 +127,7 @@ fn many_alternatives_of_many_volumes_find_an_existing_node() {
 // F5: where every volume may be in every zone, one is still as good as another.
 #[test]
 fn volumes_for_all_zones_are_placed_where_the_pod_may_be() {
-    let anywhere = || ZONES.iter().map(|zone| place(labels::ZONE, "In", zone)).collect::<Vec<_>>();
+    let anywhere = || ZONES.iter().map(|zone| node_term(labels::ZONE, "In", zone)).collect::<Vec<_>>();
     let mut snapshot = mounting(&[anywhere(), anywhere(), anywhere(), anywhere()]);
     let mut spec = spec(500, 512);
     spec.node_selector.insert(labels::ZONE.into(), ZONES[2].into());

@@ -10,7 +10,7 @@ use super::{B, LARGE, World, XLARGE, check_faults, command};
 use crate::fixtures::pool;
 
 #[test]
-fn no_node_is_ended_that_it_or_its_pods_forbid() {
+fn no_node_is_ended_that_asks_to_stay_or_whose_pod_does() {
     check_faults(&[
         (
             "a node that asks to stay",
@@ -46,6 +46,12 @@ fn no_node_is_ended_that_it_or_its_pods_forbid() {
             |world| world.node("i-a").claim_do_not_disrupt = Some("yes".into()),
             &["command 2, which ends i-a: i-a may not be ended: it asks not to be disrupted"],
         ),
+    ]);
+}
+
+#[test]
+fn no_node_is_ended_that_its_pods_forbid() {
+    check_faults(&[
         (
             "a pod that is not ready, of a budget that lets such pods go",
             |world| {
@@ -151,10 +157,11 @@ fn no_node_is_ended_that_starts_leaves_or_is_held() {
             "a pool that is being deleted",
             |world| {
                 world.snapshot.node_pools[0].deleting = true;
-                world.found.commands.truncate(1);
+                world.consolidation.commands.truncate(1);
                 let nodes = 3;
-                world.found.after.instances = Price::from_nanos(nodes * XLARGE);
-                world.found.after.beside = Price::from_nanos(world.found.before.beside.nanos() / 4 * nodes);
+                world.consolidation.after.instances = Price::from_nanos(nodes * XLARGE);
+                world.consolidation.after.beside =
+                    Price::from_nanos(world.consolidation.before.beside.nanos() / 4 * nodes);
             },
             &["command 1, which ends i-d: i-d may not be ended: its NodePool is being deleted"],
         ),
@@ -201,10 +208,11 @@ fn each_node_is_ended_once_and_is_one_of_a_pool() {
         (
             "twice",
             |world| {
-                let again = world.found.commands[0].clone();
-                world.found.commands.push(again);
-                let (cost, volume) = (world.found.after, world.found.after.beside.nanos() / 2);
-                world.found.after = NodeCost {
+                let again = world.consolidation.commands[0].clone();
+                world.consolidation.commands.push(again);
+                let (cost, volume) =
+                    (world.consolidation.after, world.consolidation.after.beside.nanos() / 2);
+                world.consolidation.after = NodeCost {
                     instances: cost.instances - Price::from_nanos(XLARGE),
                     beside: cost.beside - Price::from_nanos(volume),
                 };
@@ -216,7 +224,7 @@ fn each_node_is_ended_once_and_is_one_of_a_pool() {
             |world| {
                 let mut unknown = command(DisruptionReason::Empty, "i-z", 0);
                 unknown.starts_now = false;
-                world.found.commands.push(unknown);
+                world.consolidation.commands.push(unknown);
             },
             &["command 4, which ends i-z: there is no node i-z"],
         ),
@@ -224,7 +232,7 @@ fn each_node_is_ended_once_and_is_one_of_a_pool() {
             "no node",
             |world| {
                 let nothing = command(DisruptionReason::Empty, "i-z", 0);
-                world.found.commands.push(ConsolidationCommand { delete: Vec::new(), ..nothing });
+                world.consolidation.commands.push(ConsolidationCommand { delete: Vec::new(), ..nothing });
             },
             &["command 4, which ends : it ends no node"],
         ),
@@ -240,7 +248,7 @@ fn each_node_is_ended_once_and_is_one_of_a_pool() {
                 let budgets = json!({"disruption": {"budgets": [{"nodes": "100%"}]}});
                 world.snapshot.node_pools.push(pool("other", budgets));
                 world.node("i-b").labels.insert(labels::NODE_POOL.into(), "other".into());
-                let third = world.found.commands.remove(2);
+                let third = world.consolidation.commands.remove(2);
                 let first = world.command(1);
                 first.reason = DisruptionReason::Underutilized;
                 first.delete.extend(third.delete);
@@ -329,7 +337,7 @@ fn every_node_counts_that_goes_with_others() {
             "two in one command",
             |world| {
                 budgets(world, &json!([{"nodes": "1"}]));
-                let third = world.found.commands.remove(2);
+                let third = world.consolidation.commands.remove(2);
                 let second = world.command(2);
                 second.delete.extend(third.delete);
                 second.existing.extend(third.existing);
@@ -347,7 +355,7 @@ fn no_node_is_bought_again() {
     fn same(world: &mut World) {
         world.node("i-a").labels.insert(labels::INSTANCE_TYPE.into(), "m6a.large".into());
         world.command(2).saving_nanos = 0;
-        world.found.before.instances = Price::from_nanos(3 * XLARGE + LARGE);
+        world.consolidation.before.instances = Price::from_nanos(3 * XLARGE + LARGE);
     }
     check_faults(&[
         (
