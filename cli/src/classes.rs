@@ -30,7 +30,7 @@ type Missing = (&'static str, &'static str);
 /// its remarks.
 #[derive(Default)]
 pub(crate) struct Classes {
-    pub(crate) all: Vec<NodeClass>,
+    pub(crate) classes: Vec<NodeClass>,
     /// What is wrong with the objects that they come from.
     pub(crate) invalid: Vec<Invalid>,
 }
@@ -46,7 +46,7 @@ pub(crate) enum Zones<'z> {
 
 impl Classes {
     /// The classes of the files.
-    pub(crate) fn of(dump: &Dump, zones: Zones<'_>) -> Self {
+    pub(crate) fn from_dump(dump: &Dump, zones: Zones<'_>) -> Self {
         let mut references: BTreeSet<_> = dump.node_pools.iter().map(NodePool::node_class).collect();
         let without_pool = class_without_pool(dump);
         if references.is_empty() {
@@ -54,7 +54,7 @@ impl Classes {
         }
         let mut classes = Self::default();
         for reference in references {
-            let learned = Learned::of(dump, reference);
+            let learned = Learned::from_nodes(dump, reference);
             let status = dump.class_statuses.get(&reference.name);
             let ec2 = dump.ec2_node_classes.iter().find(|class| class.name == reference.name);
             let (class, missing) = match (ec2, dump.instance_groups.get(&reference.name)) {
@@ -80,7 +80,7 @@ impl Classes {
             let assumed = learned.fill(&mut class, zones);
             class.remarks.extend(assumption(&class.reference, missing, assumed));
         }
-        self.all.push(class);
+        self.classes.push(class);
     }
 
     /// The class of an InstanceGroup, and what is assumed of it.
@@ -132,7 +132,7 @@ pub(crate) fn add_managed_pools(dump: &mut Dump) {
     for (name, group) in annotated {
         let read = InstanceGroup::read(name, &group.to_string());
         match read.and_then(|group| group.is_managed().then(|| managed_node_pools(&group)).transpose()) {
-            Ok(found) => pools.extend(found.into_iter().flatten()),
+            Ok(managed) => pools.extend(managed.into_iter().flatten()),
             Err(error) => dump.invalid.extend(error.problems().iter().cloned()),
         }
     }
@@ -158,13 +158,13 @@ pub(crate) fn zones(dump: &Dump) -> Vec<String> {
 /// An EC2NodeClass with what its status says of the account.
 fn of_ec2(class: &EC2NodeClass, status: Option<&ConfiguredObject>) -> (NodeClass, Missing) {
     const NO_SUBNETS: Missing = ("its status names no subnets", "");
-    let mut known = NodeClass::for_planning_from(class);
-    known.tags.clone_from(&class.spec.tags);
-    known.labels.insert(labels::EC2_NODE_CLASS.to_owned(), class.name.clone());
-    let Some(status) = status else { return (known, NO_SUBNETS) };
-    known.not_ready = not_ready(status);
+    let mut planning_class = NodeClass::for_planning_from(class);
+    planning_class.tags.clone_from(&class.spec.tags);
+    planning_class.labels.insert(labels::EC2_NODE_CLASS.to_owned(), class.name.clone());
+    let Some(status) = status else { return (planning_class, NO_SUBNETS) };
+    planning_class.not_ready = not_ready(status);
     let subnets = status.status.resolved.subnets.iter().filter(|subnet| !subnet.zone.is_empty());
-    known.subnets = subnets
+    planning_class.subnets = subnets
         .map(|subnet| Subnet {
             id: subnet.id.clone(),
             zone: subnet.zone.clone(),
@@ -176,13 +176,13 @@ fn of_ec2(class: &EC2NodeClass, status: Option<&ConfiguredObject>) -> (NodeClass
     for image in &status.status.resolved.amis {
         let archs = image.requirements.iter().filter(|requirement| requirement.key == labels::ARCH);
         for arch in archs.flat_map(|requirement| &requirement.values) {
-            if known.image(arch).is_none() {
-                known.images.push(Image { id: image.id.clone(), arch: arch.clone() });
+            if planning_class.image(arch).is_none() {
+                planning_class.images.push(Image { id: image.id.clone(), arch: arch.clone() });
             }
         }
     }
-    let missing = if known.subnets.is_empty() { NO_SUBNETS } else { ("", "") };
-    (known, missing)
+    let missing = if planning_class.subnets.is_empty() { NO_SUBNETS } else { ("", "") };
+    (planning_class, missing)
 }
 
 /// Why a class says that nothing can be launched from it, as of its present spec.

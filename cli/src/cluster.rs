@@ -21,8 +21,8 @@ pub(crate) async fn connect(kubeconfig: &Kubeconfig) -> Result<KubernetesCluster
 /// As kubectl finds it; of several files in `KUBECONFIG` the first.
 fn path(kubeconfig: &Kubeconfig) -> PathBuf {
     let named = || {
-        let all = std::env::var_os("KUBECONFIG")?;
-        std::env::split_paths(&all).find(|path| !path.as_os_str().is_empty())
+        let paths = std::env::var_os("KUBECONFIG")?;
+        std::env::split_paths(&paths).find(|path| !path.as_os_str().is_empty())
     };
     let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".kube/config");
     kubeconfig.file.clone().or_else(named).unwrap_or_else(home)

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::classes::assumptions;
 use crate::error::CliError;
 use crate::input::{self, Input};
-use crate::output::{Format, Outcome, print, spinner};
+use crate::output::{CommandOutcome, Format, print, spinner};
 use crate::plan::{ExistingNode, NewNode, new_node};
 use crate::{args, consolidate_text, plan_text, unreadable};
 
@@ -100,7 +100,7 @@ const DRIFTED_LONG_AGO: &str = "drifted nodes: assumed: their outrigger.dev/drif
      until then such a node may empty by itself";
 
 /// Runs the command.
-pub(crate) fn run(command: &args::Consolidate, format: Format) -> Result<Outcome, CliError> {
+pub(crate) fn run(command: &args::Consolidate, format: Format) -> Result<CommandOutcome, CliError> {
     let progress = spinner("reading");
     let Input { mut snapshot, mut lacks } = input::read_snapshot(&command.source)?;
     let is_unknown = |pod: &Pod| !pod.volume_claims.is_empty() && pod.is_reschedulable();
@@ -112,17 +112,18 @@ pub(crate) fn run(command: &args::Consolidate, format: Format) -> Result<Outcome
     progress.set_message("looking for nodes that are not worth their price");
     let options = input::options(&command.source);
     let begun = Instant::now();
-    let found = consolidate(&snapshot, &options, &settings);
+    let consolidation = consolidate(&snapshot, &options, &settings);
     let seconds = begun.elapsed().as_secs_f64();
     progress.finish_and_clear();
-    let unreadable = unreadable::all(&snapshot);
+    let unreadable = unreadable::invalid_objects(&snapshot);
     let mut assumptions = assumptions(&snapshot);
-    assumptions
-        .extend(found.commands.iter().any(waits_for_its_deadline).then(|| DRIFTED_LONG_AGO.to_owned()));
-    let output = ConsolidateOutput { unreadable, assumptions, ..output(&found, seconds) };
+    assumptions.extend(
+        consolidation.commands.iter().any(waits_for_its_deadline).then(|| DRIFTED_LONG_AGO.to_owned()),
+    );
+    let output = ConsolidateOutput { unreadable, assumptions, ..output(&consolidation, seconds) };
     print(&output, format, || consolidate_text::print(&output))?;
     plan_text::warn_of_input(&snapshot, &lacks, format);
-    Ok(if snapshot.invalid.is_empty() { Outcome::Done } else { Outcome::Refused })
+    Ok(if snapshot.invalid.is_empty() { CommandOutcome::Done } else { CommandOutcome::Refused })
 }
 
 /// Whether its nodes may last, where somebody remembers since when they have drifted.
@@ -130,19 +131,19 @@ fn waits_for_its_deadline(command: &ConsolidationCommand) -> bool {
     command.reason == DisruptionReason::Drifted && command.evictions > 0
 }
 
-fn output(found: &Consolidation, plan_seconds: f64) -> ConsolidateOutput {
-    let kept = found.kept.iter().map(|kept| KeptOutput {
+fn output(consolidation: &Consolidation, plan_seconds: f64) -> ConsolidateOutput {
+    let kept = consolidation.kept.iter().map(|kept| KeptOutput {
         node: kept.node.clone(),
         code: kept.reason.as_str(),
         reason: kept.message(),
         causes: kept.causes.clone(),
     });
     ConsolidateOutput {
-        cost_before: found.before.instances,
-        cost_after: found.after.instances,
-        node_cost_before: found.before.beside,
-        node_cost_after: found.after.beside,
-        commands: found.commands.iter().map(command_output).collect(),
+        cost_before: consolidation.before.instances,
+        cost_after: consolidation.after.instances,
+        node_cost_before: consolidation.before.beside,
+        node_cost_after: consolidation.after.beside,
+        commands: consolidation.commands.iter().map(command_output).collect(),
         kept: kept.collect(),
         unreadable: Vec::new(),
         plan_seconds,
@@ -151,7 +152,7 @@ fn output(found: &Consolidation, plan_seconds: f64) -> ConsolidateOutput {
 }
 
 pub(crate) fn command_output(command: &ConsolidationCommand) -> CommandOutput {
-    let existing = command.existing.iter().map(ExistingNode::of);
+    let existing = command.existing.iter().map(ExistingNode::from_placement);
     CommandOutput {
         reason: command.reason,
         delete: command.delete.clone(),

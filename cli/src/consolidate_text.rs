@@ -14,9 +14,14 @@ pub(crate) fn print(output: &ConsolidateOutput) {
     if !output.commands.is_empty() {
         say!("");
         let headings = ["#", "REASON", "ENDS", "WHICH", "PODS GO TO", "EVICTIONS", "SAVES $/H", "STARTS"];
-        let rows: Vec<_> = output.commands.iter().enumerate().map(|(at, it)| row(at + 1, it)).collect();
+        let rows: Vec<_> =
+            output.commands.iter().enumerate().map(|(at, command)| row(at + 1, command)).collect();
         table(&headings, &rows);
-        output.commands.iter().enumerate().for_each(|(at, it)| print_lost(&format!("{} ends", at + 1), it));
+        output
+            .commands
+            .iter()
+            .enumerate()
+            .for_each(|(at, command)| print_lost(&format!("{} ends", at + 1), command));
     }
     if !output.kept.is_empty() {
         say!("");
@@ -36,12 +41,12 @@ pub(crate) fn print_lost(who: &str, command: &CommandOutput) {
 fn totals(output: &ConsolidateOutput) -> String {
     let (before, after) =
         (output.cost_before + output.node_cost_before, output.cost_after + output.node_cost_after);
-    let nodes: usize = output.commands.iter().map(|it| it.delete.len()).sum();
+    let nodes: usize = output.commands.iter().map(|command| command.delete.len()).sum();
     if nodes == 0 {
         return format!("{}: no node can be done without", money(before));
     }
-    let opened: usize = output.commands.iter().map(|it| it.replace_with.len()).sum();
-    let evictions: usize = output.commands.iter().map(|it| it.evictions).sum();
+    let opened: usize = output.commands.iter().map(|command| command.replace_with.len()).sum();
+    let evictions: usize = output.commands.iter().map(|command| command.evictions).sum();
     format!(
         "{} -> {} with root volumes: {} for {}, {}; decided in {:.1} ms",
         money(before),
@@ -87,8 +92,8 @@ pub(crate) fn destinations(command: &CommandOutput) -> String {
     let new = kinds
         .into_iter()
         .map(|(kind, times)| if times == 1 { format!("new {kind}") } else { format!("{times} new {kind}") });
-    let all: Vec<String> = room.into_iter().chain(new).collect();
-    if all.is_empty() { "-".into() } else { all.join(", ") }
+    let parts: Vec<String> = room.into_iter().chain(new).collect();
+    if parts.is_empty() { "-".into() } else { parts.join(", ") }
 }
 
 fn kept(kept: &[KeptOutput]) -> Vec<Vec<String>> {

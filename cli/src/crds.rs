@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use crate::args;
 use crate::error::CliError;
-use crate::output::{Format, Outcome, json, say, yaml};
+use crate::output::{CommandOutcome, Format, json, say, yaml};
 
 /// Runs the command.
-pub(crate) fn run(command: &args::Crds, format: Format) -> Result<Outcome, CliError> {
+pub(crate) fn run(command: &args::Crds, format: Format) -> Result<CommandOutcome, CliError> {
     let definitions = outrigger_model::crd::crds();
     match (&command.dir, format) {
         (Some(dir), _) => write(&definitions, dir, format)?,
@@ -20,7 +20,7 @@ pub(crate) fn run(command: &args::Crds, format: Format) -> Result<Outcome, CliEr
             }
         }
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 fn write(definitions: &[Value], dir: &std::path::Path, format: Format) -> Result<(), CliError> {

@@ -27,8 +27,8 @@ pub(crate) enum CliError {
         source: std::io::Error,
     },
     /// A file holds no Snapshot.
-    #[error("{file}: this is no Snapshot; found {found}; allowed: {allowed}")]
-    Snapshot { file: String, found: String, allowed: &'static str },
+    #[error("{file}: this is no Snapshot; found {actual}; allowed: {allowed}")]
+    Snapshot { file: String, actual: String, allowed: &'static str },
     /// A dump cannot be used at all.
     #[error(transparent)]
     Dump(#[from] DumpError),
@@ -46,8 +46,8 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Play(#[from] PlayError),
     /// What was asked for is not there.
-    #[error("{what}: found {found}; allowed: {allowed}")]
-    Missing { what: String, found: String, allowed: String },
+    #[error("{what}: found {actual}; allowed: {allowed}")]
+    Missing { what: String, actual: String, allowed: String },
     /// The cluster cannot be reached at all.
     #[cfg(feature = "cluster")]
     #[error(transparent)]

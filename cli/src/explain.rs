@@ -5,14 +5,14 @@
 mod ledger;
 mod node;
 
-use outrigger_model::{Invalid, NodeReport, Pod, PodRef, PodState, PodsOutcome as Fate};
+use outrigger_model::{Invalid, NodeReport, Pod, PodRef, PodState, PodsOutcome};
 use owo_colors::OwoColorize;
 use serde::Serialize;
 
 use crate::args::{self, Source};
 use crate::error::CliError;
 use crate::input::{Decision, decide};
-use crate::output::{Format, Outcome, count, print, say};
+use crate::output::{CommandOutcome, Format, count, print, say};
 use crate::plan::{NewNode, new_node};
 use crate::plan_text;
 
@@ -43,7 +43,7 @@ struct PodExplanation {
     node_name: Option<String>,
     /// What the decision says of it; absent for pods that it is not about.
     #[serde(skip_serializing_if = "Option::is_none")]
-    outcome: Option<Fate>,
+    outcome: Option<PodsOutcome>,
     /// The new node that it goes to.
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<NewNode>,
@@ -53,16 +53,18 @@ struct PodExplanation {
 }
 
 /// Runs the command.
-pub(crate) fn run(command: &args::Explain, format: Format) -> Result<Outcome, CliError> {
+pub(crate) fn run(command: &args::Explain, format: Format) -> Result<CommandOutcome, CliError> {
     let explanation = asked(command)?;
     print(&explanation, format, || explanation.print_text())?;
     Ok(match &explanation {
-        Explanation::Pod(pod) if pod.outcome.as_ref().is_some_and(Fate::is_unplaced) => Outcome::Unplaced,
+        Explanation::Pod(pod) if pod.outcome.as_ref().is_some_and(PodsOutcome::is_unplaced) => {
+            CommandOutcome::Unplaced
+        }
         #[cfg(feature = "cluster")]
         Explanation::Remembered(ledger::Remembered::Pod(pod)) if pod.outcome.is_unplaced() => {
-            Outcome::Unplaced
+            CommandOutcome::Unplaced
         }
-        _ => Outcome::Done,
+        _ => CommandOutcome::Done,
     })
 }
 
@@ -83,14 +85,14 @@ fn asked(command: &args::Explain) -> Result<Explanation, CliError> {
 fn explain(decision: &Decision, source: &Source, asked: &str) -> Result<Explanation, CliError> {
     let pods = &decision.snapshot.pods;
     let named = |pod: &&Pod| pod.id.name == asked || pod.id.to_string() == asked;
-    let found: Vec<_> = pods.iter().filter(named).collect();
-    if let [only] = &found[..] {
+    let matching: Vec<_> = pods.iter().filter(named).collect();
+    if let [only] = &matching[..] {
         return Ok(Explanation::Pod(Box::new(explain_pod(decision, only))));
     }
     let missing =
-        |found: String, allowed: String| CliError::Missing { what: asked.to_owned(), found, allowed };
-    if !found.is_empty() {
-        let candidates: Vec<_> = found.iter().map(|pod| pod.id.to_string()).collect();
+        |actual: String, allowed: String| CliError::Missing { what: asked.to_owned(), actual, allowed };
+    if !matching.is_empty() {
+        let candidates: Vec<_> = matching.iter().map(|pod| pod.id.to_string()).collect();
         return Err(missing(candidates.join(", "), "one of these".into()));
     }
     if let Some(planned) = node::planned(decision, asked) {
@@ -140,13 +142,15 @@ impl PodExplanation {
         let pod = self.pod.to_string();
         let pod = pod.bold();
         match (&self.outcome, &self.node, &self.node_name) {
-            (Some(Fate::Ignored { reason }), ..) => say!("{pod}: left out of the decision: {reason}"),
-            (Some(Fate::Placed { .. }), Some(node), _) => {
+            (Some(PodsOutcome::Ignored { reason }), ..) => say!("{pod}: left out of the decision: {reason}"),
+            (Some(PodsOutcome::Placed { .. }), Some(node), _) => {
                 say!("{pod}: {}", "goes to a new node".green());
                 plan_text::print_nodes(std::slice::from_ref(node));
                 self.why.iter().for_each(print_why);
             }
-            (Some(Fate::Placed { on }), ..) => say!("{pod}: {} {on}", "there is room for it on".green()),
+            (Some(PodsOutcome::Placed { on }), ..) => {
+                say!("{pod}: {} {on}", "there is room for it on".green());
+            }
             (Some(unplaced), ..) => {
                 say!("{pod}: {}", "no node can be made for it".red());
                 plan_text::print_reasons(unplaced);

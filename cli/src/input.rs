@@ -22,8 +22,8 @@ use crate::snapshot_file;
 const DEFAULT_REGION: &str = "us-east-1";
 
 /// What is said where files have pods with volumes, and nothing about these.
-pub(crate) const UNKNOWN_VOLUMES: &str = "pods mount volumes, of which the files say nothing; add persistentvolumeclaims, persistentvolumes, storageclasses \
-     and csinodes to what kubectl gets";
+pub(crate) const UNKNOWN_VOLUMES: &str = "pods mount volumes, of which the files say nothing; \
+     add persistentvolumeclaims, persistentvolumes, storageclasses and csinodes to what kubectl gets";
 
 /// A decision, and how long it took.
 pub(crate) struct Decision {
@@ -148,18 +148,18 @@ fn offers(dump: &mut Dump, source: &Source) -> Result<Vec<ClassOffer>, CliError>
     let region = region(dump, source);
     let first = outrigger_catalog::offerings::default_zones(&region);
     let zones = if given.is_some() { Zones::OfCatalog } else { Zones::FirstOf(&first) };
-    let Classes { all, invalid } = Classes::of(dump, zones);
+    let Classes { classes, invalid } = Classes::from_dump(dump, zones);
     dump.invalid.extend(invalid);
     let catalog = match given {
         Some(_) => None,
-        None => Some(embedded(dump, &region, first, &all)?),
+        None => Some(embedded(dump, &region, first, &classes)?),
     };
     let offer = |class: NodeClass| {
         let computed = || catalog.as_ref().map(|catalog| catalog.instance_types(&class)).unwrap_or_default();
         let instance_types = given.clone().unwrap_or_else(computed);
         ClassOffer { class, instance_types }
     };
-    Ok(all.into_iter().map(offer).collect())
+    Ok(classes.into_iter().map(offer).collect())
 }
 
 fn catalog_file(file: &Path) -> Result<Vec<InstanceType>, CliError> {
@@ -173,17 +173,22 @@ fn region(dump: &Dump, source: &Source) -> String {
     let of_nodes = dump.nodes.iter().filter_map(|node| node.labels.get(labels::REGION).cloned()).min();
     let of_subnets =
         || classes::zones(dump).iter().find_map(|zone| labels::region_of(zone).map(str::to_owned));
-    let known = source.region.clone().or(of_nodes).or_else(of_subnets);
-    known.unwrap_or_else(|| DEFAULT_REGION.to_owned())
+    let region = source.region.clone().or(of_nodes).or_else(of_subnets);
+    region.unwrap_or_else(|| DEFAULT_REGION.to_owned())
 }
 
 /// The embedded catalogue of a region, in its first zones and in those that nodes and classes are
 /// in.
-fn embedded(dump: &Dump, region: &str, first: Vec<String>, all: &[NodeClass]) -> Result<Catalog, CliError> {
+fn embedded(
+    dump: &Dump,
+    region: &str,
+    first: Vec<String>,
+    classes: &[NodeClass],
+) -> Result<Catalog, CliError> {
     let of_nodes = dump.nodes.iter().filter_map(|node| node.labels.get(labels::ZONE));
-    let of_classes = all.iter().flat_map(|class| &class.subnets).map(|subnet| &subnet.zone);
-    let known = of_nodes.chain(of_classes).filter(|zone| zone.starts_with(region)).cloned();
-    let zones: BTreeSet<String> = known.chain(first).collect();
+    let of_classes = classes.iter().flat_map(|class| &class.subnets).map(|subnet| &subnet.zone);
+    let used = of_nodes.chain(of_classes).filter(|zone| zone.starts_with(region)).cloned();
+    let zones: BTreeSet<String> = used.chain(first).collect();
     let zones: Vec<_> = zones.into_iter().collect();
     Catalog::embedded(region, &zones)
         .map_err(|source| CliError::Catalog { from: format!("region {region}"), source })

@@ -25,7 +25,7 @@ impl ClusterLedger {
         if open.ledger.is_new().await.map_err(|error| open.failed(error))? {
             return Err(CliError::Missing {
                 what: format!("--table {}", wanted.table),
-                found: format!("no ledger of the cluster whose namespace kube-system has the uid {uid}"),
+                actual: format!("no ledger of the cluster whose namespace kube-system has the uid {uid}"),
                 allowed: "the table of the functions that serve this cluster, once they have run".into(),
             });
         }

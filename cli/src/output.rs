@@ -26,7 +26,7 @@ pub(crate) enum Format {
 
 /// How the command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum CommandOutcome {
     /// Everything is as it should be.
     Done,
     /// Some pods have no place.
@@ -37,13 +37,13 @@ pub(crate) enum Outcome {
     Broken,
 }
 
-impl From<Outcome> for ExitCode {
-    fn from(outcome: Outcome) -> Self {
+impl From<CommandOutcome> for ExitCode {
+    fn from(outcome: CommandOutcome) -> Self {
         match outcome {
-            Outcome::Done => Self::SUCCESS,
-            Outcome::Unplaced => Self::from(1),
-            Outcome::Refused => Self::from(2),
-            Outcome::Broken => Self::from(3),
+            CommandOutcome::Done => Self::SUCCESS,
+            CommandOutcome::Unplaced => Self::from(1),
+            CommandOutcome::Refused => Self::from(2),
+            CommandOutcome::Broken => Self::from(3),
         }
     }
 }
@@ -97,10 +97,11 @@ pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) {
 }
 
 fn aligned(headings: &[&str], rows: &[Vec<String>]) -> Vec<String> {
-    let all =
+    let all_rows =
         || std::iter::once(headings.iter().map(|&h| h.to_owned()).collect()).chain(rows.iter().cloned());
     let width = |column: usize| {
-        let cells = all().filter_map(|row: Vec<String>| row.get(column).map(|cell| cell.chars().count()));
+        let cells =
+            all_rows().filter_map(|row: Vec<String>| row.get(column).map(|cell| cell.chars().count()));
         cells.max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..headings.len()).map(width).collect();
@@ -108,7 +109,7 @@ fn aligned(headings: &[&str], rows: &[Vec<String>]) -> Vec<String> {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
-    all().map(line).collect()
+    all_rows().map(line).collect()
 }
 
 /// A sign of life on a terminal for what may take seconds; nothing elsewhere.

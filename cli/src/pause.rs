@@ -10,12 +10,12 @@ use crate::args;
 use crate::cluster::wait_for;
 use crate::error::CliError;
 use crate::ledger::ClusterLedger;
-use crate::output::{Format, Outcome, print, say};
+use crate::output::{CommandOutcome, Format, print, say};
 
 /// What is paused.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Told {
+struct PauseReport {
     /// What is paused from now on.
     pause: Option<Pause>,
     /// What was paused until now, where that was changed.
@@ -24,23 +24,23 @@ struct Told {
 }
 
 /// Runs `pause`.
-pub(crate) fn pause(command: &args::Pause, format: Format) -> Result<Outcome, CliError> {
-    let told = wait_for(async {
+pub(crate) fn pause(command: &args::Pause, format: Format) -> Result<CommandOutcome, CliError> {
+    let report = wait_for(async {
         let open = ClusterLedger::open(&command.ledger).await?;
         let now = now();
         let before = in_force(&open, now).await?;
         if command.show {
-            return Ok(Told { pause: before, before: None });
+            return Ok(PauseReport { pause: before, before: None });
         }
         let pause = asked(command, open.caller().await, now);
         open.ledger.put_pause(Some(&pause)).await.map_err(|error| open.failed(error))?;
-        Ok(Told { pause: Some(pause), before })
+        Ok(PauseReport { pause: Some(pause), before })
     })?;
-    print(&told, format, || {
-        if let Some(before) = &told.before {
+    print(&report, format, || {
+        if let Some(before) = &report.before {
             say!("until now {before}");
         }
-        match &told.pause {
+        match &report.pause {
             Some(pause) => say!("{pause}"),
             None => say!("nothing is paused"),
         }
@@ -48,30 +48,30 @@ pub(crate) fn pause(command: &args::Pause, format: Format) -> Result<Outcome, Cl
             say!("each function heeds it within a tick; outrigger resume ends it");
         }
     })?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// Runs `resume`.
-pub(crate) fn resume(command: &args::Resume, format: Format) -> Result<Outcome, CliError> {
-    let told = wait_for(async {
+pub(crate) fn resume(command: &args::Resume, format: Format) -> Result<CommandOutcome, CliError> {
+    let report = wait_for(async {
         let open = ClusterLedger::open(&command.ledger).await?;
         let before = in_force(&open, now()).await?;
         open.ledger.put_pause(None).await.map_err(|error| open.failed(error))?;
-        Ok(Told { pause: None, before })
+        Ok(PauseReport { pause: None, before })
     })?;
-    print(&told, format, || match &told.before {
+    print(&report, format, || match &report.before {
         Some(before) => {
             say!("until now {before}");
             say!("resumed; each function goes on within a tick");
         }
         None => say!("nothing was paused"),
     })?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 async fn in_force(open: &ClusterLedger, now: Timestamp) -> Result<Option<Pause>, CliError> {
-    let found = open.ledger.pause().await.map_err(|error| open.failed(error))?;
-    Ok(found.filter(|pause| pause.is_in_force(now)))
+    let pause = open.ledger.pause().await.map_err(|error| open.failed(error))?;
+    Ok(pause.filter(|pause| pause.is_in_force(now)))
 }
 
 /// In whole seconds, for people.
@@ -93,8 +93,8 @@ mod tests {
     use super::*;
 
     fn parsed(arguments: &[&str]) -> args::Pause {
-        let all = ["outrigger", "pause", "--table", "t", "--cluster", "c"];
-        let args = args::Args::try_parse_from(all.iter().chain(arguments)).unwrap();
+        let command = ["outrigger", "pause", "--table", "t", "--cluster", "c"];
+        let args = args::Args::try_parse_from(command.iter().chain(arguments)).unwrap();
         let args::Command::Pause(command) = args.command else { panic!("it is a pause") };
         command
     }

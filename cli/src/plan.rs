@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::classes::assumptions;
 use crate::error::CliError;
 use crate::input::{Decision, decide};
-use crate::output::{Format, Outcome, count, print, say};
+use crate::output::{CommandOutcome, Format, count, print, say};
 use crate::{args, plan_text, snapshot_file, unreadable};
 use anstream::eprintln;
 use owo_colors::OwoColorize;
@@ -77,7 +77,7 @@ pub(crate) struct ExistingNode {
 }
 
 impl ExistingNode {
-    pub(crate) fn of(placement: &ExistingPlacement) -> Self {
+    pub(crate) fn from_placement(placement: &ExistingPlacement) -> Self {
         Self {
             node: placement.target.name().to_owned(),
             pods: placement.pods.iter().map(|nominated| nominated.pod.clone()).collect(),
@@ -86,7 +86,7 @@ impl ExistingNode {
 }
 
 /// Runs the command.
-pub(crate) fn run(command: &args::Plan, format: Format) -> Result<Outcome, CliError> {
+pub(crate) fn run(command: &args::Plan, format: Format) -> Result<CommandOutcome, CliError> {
     let decision = decide(&command.source)?;
     if let Some(file) = &command.write_snapshot {
         snapshot_file::write(file, &decision.snapshot)?;
@@ -95,14 +95,14 @@ pub(crate) fn run(command: &args::Plan, format: Format) -> Result<Outcome, CliEr
     print(&output, format, || plan_text::print(&decision, &output))?;
     plan_text::warn(&decision, format);
     if command.check && !holds(&decision, &output, format) {
-        return Ok(Outcome::Broken);
+        return Ok(CommandOutcome::Broken);
     }
     Ok(if !decision.snapshot.invalid.is_empty() {
-        Outcome::Refused
+        CommandOutcome::Refused
     } else if output.unplaced.is_empty() {
-        Outcome::Done
+        CommandOutcome::Done
     } else {
-        Outcome::Unplaced
+        CommandOutcome::Unplaced
     })
 }
 
@@ -134,7 +134,7 @@ fn output(decision: &Decision) -> PlanOutput {
     let placed_existing = plan.existing.iter().map(|placement| placement.pods.len()).sum();
     let unplaced: Vec<_> =
         report.unplaced().map(|(pod, reason)| UnplacedPod { pod: pod.clone(), reason }).collect();
-    let existing = plan.existing.iter().map(ExistingNode::of);
+    let existing = plan.existing.iter().map(ExistingNode::from_placement);
     PlanOutput {
         pods: placed_new + placed_existing + unplaced.len(),
         placed_new,
@@ -145,7 +145,7 @@ fn output(decision: &Decision) -> PlanOutput {
         plan_seconds: decision.seconds,
         nodes: plan.nodes.iter().map(new_node).collect(),
         existing: existing.collect(),
-        unreadable: unreadable::all(&decision.snapshot),
+        unreadable: unreadable::invalid_objects(&decision.snapshot),
         assumptions: assumptions(&decision.snapshot),
     }
 }

@@ -8,11 +8,11 @@ use crate::args;
 use crate::error::CliError;
 use crate::input::read;
 use crate::live::{Live, Paced};
-use crate::output::{Format, Outcome, print};
+use crate::output::{CommandOutcome, Format, print};
 use crate::simulate_text;
 
 /// Runs the command.
-pub(crate) fn run(command: &args::Simulate, format: Format) -> Result<Outcome, CliError> {
+pub(crate) fn run(command: &args::Simulate, format: Format) -> Result<CommandOutcome, CliError> {
     let text = read(&command.file)?;
     let mut scenario =
         Scenario::read(&command.file.display().to_string(), &text).map_err(CliError::Scenario)?;
@@ -31,7 +31,7 @@ pub(crate) fn run(command: &args::Simulate, format: Format) -> Result<Outcome, C
     Ok(outcome(&ending.summary))
 }
 
-fn outcome(summary: &Summary) -> Outcome {
+fn outcome(summary: &Summary) -> CommandOutcome {
     let sound = summary.unexpected.is_empty() && summary.broken_laws.is_empty();
-    if sound { Outcome::Done } else { Outcome::Unplaced }
+    if sound { CommandOutcome::Done } else { CommandOutcome::Unplaced }
 }

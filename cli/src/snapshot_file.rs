@@ -20,9 +20,9 @@ const ALLOWED_ELSEWHERE: &str =
 /// Reads a Snapshot.
 pub(crate) fn read(file: &Path) -> Result<Snapshot, CliError> {
     let text = input::read(file)?;
-    parse(&text).map_err(|Refused { found, allowed }| {
+    parse(&text).map_err(|Refused { actual, allowed }| {
         let file = file.display().to_string();
-        CliError::Snapshot { file, found, allowed }
+        CliError::Snapshot { file, actual, allowed }
     })
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn write(file: &Path, snapshot: &Snapshot) -> Result<(), CliError> {
 /// Why a text is no Snapshot.
 #[derive(Debug, PartialEq, Eq)]
 struct Refused {
-    found: String,
+    actual: String,
     allowed: &'static str,
 }
 
@@ -45,24 +45,24 @@ fn parse(text: &str) -> Result<Snapshot, Refused> {
     let mut reader = Deserializer::from_str(text);
     let snapshot = serde_path_to_error::deserialize(&mut reader).map_err(|error| refused(text, &error))?;
     let ends = reader.end().map_err(|error| format!("more behind it ({error})"));
-    ends.map_err(|found| Refused { found, allowed: ALLOWED })?;
+    ends.map_err(|actual| Refused { actual, allowed: ALLOWED })?;
     Ok(snapshot)
 }
 
 fn refused(text: &str, error: &serde_path_to_error::Error<serde_json::Error>) -> Refused {
     let (path, why) = (error.path().to_string(), error.inner());
     if serde_json::from_str::<IgnoredAny>(text).is_err() {
-        return Refused { found: format!("no JSON ({why})"), allowed: ALLOWED };
+        return Refused { actual: format!("no JSON ({why})"), allowed: ALLOWED };
     }
     let value: Value = serde_json::from_str(text).unwrap_or_default();
     if let Some(kind) = value["kind"].as_str() {
         return Refused {
-            found: format!("a Kubernetes object of the kind {kind}"),
+            actual: format!("a Kubernetes object of the kind {kind}"),
             allowed: ALLOWED_ELSEWHERE,
         };
     }
-    let found = if path == "." { why.to_string() } else { format!("at {path}: {why}") };
-    Refused { found, allowed: ALLOWED }
+    let actual = if path == "." { why.to_string() } else { format!("at {path}: {why}") };
+    Refused { actual, allowed: ALLOWED }
 }
 
 #[cfg(test)]
@@ -92,7 +92,7 @@ mod tests {
         assert!(parse(&empty.to_string()).is_ok());
         for (text, expected) in table {
             let refused = parse(&text).unwrap_err();
-            assert!(refused.found.starts_with(expected), "{text}: {}", refused.found);
+            assert!(refused.actual.starts_with(expected), "{text}: {}", refused.actual);
         }
     }
 }

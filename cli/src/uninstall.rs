@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::args;
 use crate::cluster::{connect, wait_for};
 use crate::error::CliError;
-use crate::output::{Format, Outcome, count, print, say, spinner};
+use crate::output::{CommandOutcome, Format, count, print, say, spinner};
 
 /// How often the cluster is looked at while nodes are drained.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -18,66 +18,68 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// What was found, and what became of it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Told {
-    found: Traces,
+struct UninstallReport {
+    #[serde(rename = "found")]
+    traces: Traces,
     /// Whether anything was changed.
     applied: bool,
     /// What is left afterwards.
-    left: Traces,
+    #[serde(rename = "left")]
+    remaining: Traces,
 }
 
 /// Runs the command.
-pub(crate) fn run(command: &args::Uninstall, format: Format) -> Result<Outcome, CliError> {
-    let told = wait_for(uninstall(command))?;
-    print(&told, format, || text(command, &told))?;
-    let is_done = !command.yes || told.left.is_empty();
-    Ok(if is_done { Outcome::Done } else { Outcome::Unplaced })
+pub(crate) fn run(command: &args::Uninstall, format: Format) -> Result<CommandOutcome, CliError> {
+    let report = wait_for(uninstall(command))?;
+    print(&report, format, || text(command, &report))?;
+    let is_done = !command.yes || report.remaining.is_empty();
+    Ok(if is_done { CommandOutcome::Done } else { CommandOutcome::Unplaced })
 }
 
-async fn uninstall(command: &args::Uninstall) -> Result<Told, CliError> {
+async fn uninstall(command: &args::Uninstall) -> Result<UninstallReport, CliError> {
     let cluster = connect(&command.kubeconfig).await?;
-    let found = uninstall::survey(&cluster).await?;
+    let traces = uninstall::survey(&cluster).await?;
     if !command.yes {
-        return Ok(Told { left: found.clone(), found, applied: false });
+        return Ok(UninstallReport { remaining: traces.clone(), traces, applied: false });
     }
     if command.drain {
-        drain(&cluster, &found, command.wait).await?;
+        drain(&cluster, &traces, command.wait).await?;
     }
     // Whoever drains wants every node ended; what is left then is looked at by a person, not let
     // go.
     if !command.drain {
-        uninstall::release(&cluster, &found).await?;
+        uninstall::release(&cluster, &traces).await?;
     }
-    Ok(Told { found, applied: true, left: uninstall::survey(&cluster).await? })
+    Ok(UninstallReport { traces, applied: true, remaining: uninstall::survey(&cluster).await? })
 }
 
-async fn drain(cluster: &KubernetesCluster, found: &Traces, wait: Duration) -> Result<(), CliError> {
-    if !found.node_pools.is_empty() {
+async fn drain(cluster: &KubernetesCluster, traces: &Traces, wait: Duration) -> Result<(), CliError> {
+    if !traces.node_pools.is_empty() {
         return Err(CliError::Missing {
             what: "uninstall --drain".into(),
-            found: format!("NodePool {}, which would give the pods new nodes", found.node_pools.join(", ")),
+            actual: format!("NodePool {}, which would give the pods new nodes", traces.node_pools.join(", ")),
             allowed: "no NodePool: kubectl delete nodepools NAME first".into(),
         });
     }
-    uninstall::drain(cluster, found).await?;
+    uninstall::drain(cluster, traces).await?;
     let spinner = spinner("waiting for lifecycle to drain the nodes");
     let until = Instant::now() + wait;
     while Instant::now() < until {
         tokio::time::sleep(LOOK_EVERY).await;
-        let left = uninstall::survey(cluster).await?;
-        if left.is_empty() {
+        let remaining = uninstall::survey(cluster).await?;
+        if remaining.is_empty() {
             break;
         }
         // A launch that was on its way, or an instance that was adopted meanwhile, has its
         // NodeClaim only now.
-        uninstall::drain(cluster, &left).await?;
+        uninstall::drain(cluster, &remaining).await?;
     }
     spinner.finish_and_clear();
     Ok(())
 }
 
-fn text(command: &args::Uninstall, told: &Told) {
-    for warning in &told.found.warnings {
+fn text(command: &args::Uninstall, report: &UninstallReport) {
+    for warning in &report.traces.warnings {
         say!("note: {warning}");
     }
     let what = |traces: &Traces| {
@@ -86,25 +88,25 @@ fn text(command: &args::Uninstall, told: &Told) {
         let costs = pods.map(|pods| format!(", deletion costs of {}", count(pods, "pod")));
         format!("{}, {}{}", count(nodes, "node"), count(claims, "NodeClaim"), costs.unwrap_or_default())
     };
-    for node in &told.found.nodes {
+    for node in &report.traces.nodes {
         let parts = [(node.finalizer, "our finalizer"), (node.closed, "closed for a drain")];
         let parts: Vec<_> = parts.into_iter().filter(|(is, _)| *is).map(|(_, part)| part).collect();
         say!("node {}: {}", node.name, parts.join(", "));
     }
-    for claim in &told.found.node_claims {
+    for claim in &report.traces.node_claims {
         say!("nodeclaim {claim}");
     }
-    if told.found.is_empty() {
+    if report.traces.is_empty() {
         say!("nothing of Outrigger's is left in the cluster");
-    } else if !told.applied {
+    } else if !report.applied {
         let deed = if command.drain { "drained and terminated" } else { "let go; instances run on" };
-        say!("{} would be {deed}; --yes does it", what(&told.found));
-    } else if told.left.is_empty() {
-        say!("{} are gone or let go", what(&told.found));
+        say!("{} would be {deed}; --yes does it", what(&report.traces));
+    } else if report.remaining.is_empty() {
+        say!("{} are gone or let go", what(&report.traces));
     } else {
         say!(
             "{} are left: is lifecycle as it should be? With --drain it must run, otherwise not",
-            what(&told.left)
+            what(&report.remaining)
         );
     }
 }

@@ -10,7 +10,7 @@ use owo_colors::OwoColorize;
 use crate::plan_text::names_of;
 
 /// All of it, in the snapshot's order.
-pub(crate) fn all(snapshot: &Snapshot) -> Vec<Invalid> {
+pub(crate) fn invalid_objects(snapshot: &Snapshot) -> Vec<Invalid> {
     snapshot.all_unreadable().cloned().collect()
 }
 

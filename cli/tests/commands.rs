@@ -95,15 +95,15 @@ fn explain_says_whether_a_cluster_can_do_without_a_node() {
 #[test]
 fn patience_and_when_it_is_decide_what_is_ended() {
     let ended = |more: &[&str]| {
-        let all = [&["consolidate", "-o", "json", "-f", "examples/half-empty.yaml"][..], more].concat();
-        let output = outrigger(&all, "");
+        let arguments = [&["consolidate", "-o", "json", "-f", "examples/half-empty.yaml"][..], more].concat();
+        let output = outrigger(&arguments, "");
         assert_eq!(output.status.code(), Some(0));
-        let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        found["commands"]
+        let consolidation: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        consolidation["commands"]
             .as_array()
             .unwrap()
             .iter()
-            .map(|it| it["delete"].as_array().unwrap().len())
+            .map(|command| command["delete"].as_array().unwrap().len())
             .sum::<usize>()
     };
     let later = ["--at", "2026-11-21T09:00:00Z"];
@@ -147,8 +147,8 @@ fn a_checked_plan_says_so() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.trim_end().ends_with("checked: 4 pods on 4 nodes hold every rule"), "{text}");
     let output = outrigger(&with_small(&["plan", "--check", "-o", "json"]), "");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("checked: 4 pods on 4 nodes hold every rule"), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("checked: 4 pods on 4 nodes hold every rule"), "{stderr}");
     assert!(
         serde_json::from_slice::<serde_json::Value>(&output.stdout).is_ok(),
         "one JSON value on standard output"
@@ -168,10 +168,11 @@ fn pods_with_volumes_ask_for_what_the_files_lack() {
                persistentVolumeClaim: {claimName: c}}]}\nstatus: {conditions: [{type: PodScheduled, status: 'False', \
                reason: Unschedulable}]}\n";
     let output = outrigger(&["plan", "-f", "-"], pod);
-    let told = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(
-        told.contains("note: pods mount volumes, of which the files say nothing; add persistentvolumeclaims"),
-        "{told}"
+        stderr
+            .contains("note: pods mount volumes, of which the files say nothing; add persistentvolumeclaims"),
+        "{stderr}"
     );
 }
 
@@ -179,10 +180,14 @@ fn pods_with_volumes_ask_for_what_the_files_lack() {
 fn reservations_that_no_file_can_know_are_said_to_be_left_out() {
     let class = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: own}\nspec: {\
                  amiFamily: Custom, amiSelectorTerms: [{id: ami-1}], subnetSelectorTerms: [{id: subnet-1}], \
-                 securityGroupSelectorTerms: [{id: sg-1}], instanceProfile: nodes, capacityReservationSelectorTerms: [{id: cr-1}]}\n";
+                 securityGroupSelectorTerms: [{id: sg-1}], instanceProfile: nodes, \
+                 capacityReservationSelectorTerms: [{id: cr-1}]}\n";
     let output = outrigger(&["plan", "-f", "-"], class);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("note: EC2NodeClass/own: its capacity reservations are in the account"), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        stderr.contains("note: EC2NodeClass/own: its capacity reservations are in the account"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -211,9 +216,9 @@ fn hostile_files_are_refused_without_a_crash() {
     ];
     for (input, expected) in cases {
         let output = outrigger(&["plan", "-f", "-"], &input);
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{told}");
-        assert!(told.contains(expected), "{expected}: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(expected), "{expected}: {stderr}");
     }
 }
 
@@ -286,9 +291,9 @@ fn the_nodes_of_the_drain_example_end_as_it_says() {
     let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", summary["unexpected"]);
     assert_eq!(summary["brokenLaws"], serde_json::json!([]));
-    let told = summary["timeline"].to_string();
+    let timeline = summary["timeline"].to_string();
     for part in ["gone: Deleted", "gone: Lost", "gone: NotRegistered", "by force", "1 orphan terminated"] {
-        assert!(told.contains(part), "{part} in {told}");
+        assert!(timeline.contains(part), "{part} in {timeline}");
     }
 }
 
@@ -298,9 +303,9 @@ fn the_machines_of_the_interruption_example_are_replaced() {
     let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", summary["unexpected"]);
     assert_eq!(summary["brokenLaws"], serde_json::json!([]));
-    let told = summary["timeline"].to_string();
+    let timeline = summary["timeline"].to_string();
     for part in ["gone: Interrupted", "gone: Lost", "gone: Rebalanced", "is closed"] {
-        assert!(told.contains(part), "{part} in {told}");
+        assert!(timeline.contains(part), "{part} in {timeline}");
     }
 }
 
@@ -368,14 +373,14 @@ fn what_pause_and_resume_take() {
     for command in ["pause", "resume"] {
         insta::assert_snapshot!(format!("help_{command}"), transcript(&[command, "--help"], ""));
     }
-    let known = ["--table", "t", "--cluster", "c"];
+    let ledger = ["--table", "t", "--cluster", "c"];
     for (name, arguments) in [
         ("length", &["pause", "--for", "soon"][..]),
         ("reason", &["pause", "--reason", ""]),
         ("show", &["pause", "--show", "--for", "1h"]),
         ("kubeconfig", &["resume", "--kubeconfig", "no/such/file"]),
     ] {
-        insta::assert_snapshot!(format!("bad_pause_{name}"), transcript(&[arguments, &known].concat(), ""));
+        insta::assert_snapshot!(format!("bad_pause_{name}"), transcript(&[arguments, &ledger].concat(), ""));
     }
     insta::assert_snapshot!("bad_pause_table", transcript(&["pause", "--table", "", "--cluster", "c"], ""));
 }

@@ -39,7 +39,7 @@ pub(super) struct Learned {
 
 impl Learned {
     /// What the initialised nodes of a class have in common.
-    pub(super) fn of(dump: &Dump, reference: &NodeClassRef) -> Self {
+    pub(super) fn from_nodes(dump: &Dump, reference: &NodeClassRef) -> Self {
         let of_pools = zones_of_pools(dump.node_pools.iter().filter(|pool| pool.node_class() == reference));
         let mut learned = Self { zone_ids: zone_ids(&dump.nodes), of_pools, ..Self::default() };
         let pool_of = |node: &Node| dump.node_pools.iter().find(|pool| node.node_pool() == Some(&pool.name));
@@ -97,7 +97,7 @@ impl Learned {
             Zones::OfCatalog => return None,
             Zones::FirstOf(first) => first,
         };
-        let is_named = |zone: &String| self.zones.iter().all(|own| own == zone);
+        let is_named = |zone: &String| self.zones.iter().all(|named| named == zone);
         let is_elsewhere = self.zones.iter().any(|zone| !first.contains(zone));
         let (zones, whose): (BTreeSet<String>, _) = if let Some(zone) =
             zone_in_name(&class.reference, first).filter(is_named)
@@ -149,8 +149,8 @@ fn zone_ids(nodes: &[Node]) -> BTreeMap<String, String> {
     for node in nodes {
         let Some(zone) = node.labels.get(labels::ZONE) else { continue };
         let id = ids.entry(zone.clone()).or_default();
-        if let Some(own) = node.labels.get(labels::ZONE_ID) {
-            id.clone_from(own);
+        if let Some(zone_id) = node.labels.get(labels::ZONE_ID) {
+            id.clone_from(zone_id);
         }
     }
     ids

@@ -4,8 +4,7 @@ use jiff::Timestamp;
 use outrigger_engine::ports::{Ledger as _, LedgerState, Reports as _};
 use outrigger_engine::{disrupt, provision};
 use outrigger_model::{
-    Command, NodeClaim, NodeClaimStatus, NodeReport, NodeVerdict, PodRef, PodsOutcome as Fate, Report,
-    Termination,
+    Command, NodeClaim, NodeClaimStatus, NodeReport, NodeVerdict, PodRef, PodsOutcome, Report, Termination,
 };
 use owo_colors::OwoColorize;
 use serde::Serialize;
@@ -33,7 +32,7 @@ pub(super) struct DecidedPod {
     pod: PodRef,
     /// When it was decided.
     decided_at: Timestamp,
-    pub(super) outcome: Fate,
+    pub(super) outcome: PodsOutcome,
     /// Why the new node that it goes to is what it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<NodeReport>,
@@ -46,7 +45,7 @@ pub(super) struct DecidedNode {
     node: String,
     /// What is to become of it, as disrupt has said last.
     #[serde(skip_serializing_if = "Option::is_none")]
-    verdict: Option<Verdict>,
+    verdict: Option<DatedVerdict>,
     #[serde(skip_serializing_if = "Option::is_none")]
     claim: Option<Claim>,
     /// The command that is to end it.
@@ -59,7 +58,7 @@ pub(super) struct DecidedNode {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Verdict {
+struct DatedVerdict {
     decided_at: Timestamp,
     #[serde(flatten)]
     verdict: NodeVerdict,
@@ -84,14 +83,14 @@ pub(super) fn remembered(wanted: &args::Ledger, asked: [&str; 2]) -> Result<Reme
         let state = open.ledger.load().await.map_err(|error| open.failed(error))?;
         Ok((plan, verdicts, state))
     })?;
-    let found = asked.into_iter().find_map(|name| {
+    let remembered = asked.into_iter().find_map(|name| {
         let pod = pod(plan.as_ref(), name).map(|pod| Remembered::Pod(Box::new(pod)));
         let node = || node(plan.as_ref(), verdicts.as_ref(), &state, name);
         pod.or_else(|| node().map(|node| Remembered::Node(Box::new(node))))
     });
-    found.ok_or_else(|| CliError::Missing {
+    remembered.ok_or_else(|| CliError::Missing {
         what: asked[0].to_owned(),
-        found: "nothing about it in the ledger".into(),
+        actual: "nothing about it in the ledger".into(),
         allowed: "namespace/name of a pod of provision's last plan, the name of a node of ours, or that of its claim"
             .into(),
     })
@@ -106,7 +105,7 @@ fn pod(plan: Option<&Dated>, asked: &str) -> Option<DecidedPod> {
     let entry = report.pods.iter().find(|entry| entry.pods.iter().any(|pod| is_it(&pod)))?;
     let pod = entry.pods.iter().find(is_it)?.clone();
     let on = match &entry.outcome {
-        Fate::Placed { on } => report.nodes.iter().find(|node| &node.claim == on),
+        PodsOutcome::Placed { on } => report.nodes.iter().find(|node| &node.claim == on),
         _ => None,
     };
     Some(DecidedPod { pod, decided_at: *decided_at, outcome: entry.outcome.clone(), why: on.cloned() })
@@ -125,7 +124,7 @@ fn node(
     let name = claim.and_then(|claim| claim.status.node_name.as_deref()).unwrap_or(asked);
     let verdict = verdicts.and_then(|(decided_at, report)| {
         let verdict = report.verdicts.iter().find(|verdict| verdict.node == name)?;
-        Some(Verdict { decided_at: *decided_at, verdict: verdict.clone() })
+        Some(DatedVerdict { decided_at: *decided_at, verdict: verdict.clone() })
     });
     if claim.is_none() && verdict.is_none() {
         return None;
@@ -160,8 +159,10 @@ impl DecidedPod {
     fn print_text(&self) {
         let (pod, at) = (self.pod.bold(), self.decided_at);
         match &self.outcome {
-            Fate::Ignored { reason } => say!("{pod}: left out of the decision: {reason} (provision, {at})"),
-            Fate::Placed { on } => say!("{pod}: {} {on} (provision, {at})", "goes to".green()),
+            PodsOutcome::Ignored { reason } => {
+                say!("{pod}: left out of the decision: {reason} (provision, {at})");
+            }
+            PodsOutcome::Placed { on } => say!("{pod}: {} {on} (provision, {at})", "goes to".green()),
             unplaced => {
                 say!("{pod}: {} (provision, {at})", "no node can be made for it".red());
                 plan_text::print_reasons(unplaced);
@@ -175,7 +176,7 @@ impl DecidedNode {
     fn print_text(&self) {
         say!("{}", self.node.bold());
         self.claim.iter().for_each(Claim::print_text);
-        if let Some(Verdict { decided_at, verdict }) = &self.verdict {
+        if let Some(DatedVerdict { decided_at, verdict }) = &self.verdict {
             say!("{}: {} (disrupt, {decided_at})", verdict.code, verdict.message);
         }
         if let Some(command) = &self.command {

@@ -23,9 +23,11 @@ const SHOWN_TYPES: usize = 15;
 #[serde(rename_all = "camelCase")]
 pub(super) struct Planned {
     /// Its place in the plan, from 1 on.
-    place: usize,
+    #[serde(rename = "place")]
+    position: usize,
     /// How many nodes the plan has.
-    of: usize,
+    #[serde(rename = "of")]
+    node_count: usize,
     /// As `plan` prints it.
     #[serde(flatten)]
     node: NewNode,
@@ -78,13 +80,13 @@ pub(super) struct Existing {
     pods: Vec<PodRef>,
     /// Whether the cluster can do without it; absent for a node of no NodePool.
     #[serde(skip_serializing_if = "Option::is_none")]
-    disruption: Option<Verdict>,
+    disruption: Option<Disruption>,
 }
 
 /// Whether a cluster can do without a node.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-enum Verdict {
+enum Disruption {
     /// It can, with these.
     Ended(Box<CommandOutput>),
     /// It cannot, or will not.
@@ -98,8 +100,8 @@ pub(super) fn planned(decision: &Decision, asked: &str) -> Option<Planned> {
     let index = nodes.iter().position(|node| node.claim == asked).or_else(at_place)?;
     let node = nodes.get(index)?;
     Some(Planned {
-        place: index + 1,
-        of: nodes.len(),
+        position: index + 1,
+        node_count: nodes.len(),
         node: new_node(node),
         requests: node.requests.clone(),
         allocatable: node.allocatable.clone(),
@@ -145,14 +147,15 @@ pub(super) fn existing(decision: &Decision, source: &Source, asked: &str) -> Opt
     })
 }
 
-fn verdict(snapshot: &Snapshot, source: &Source, node: &str) -> Option<Verdict> {
+fn verdict(snapshot: &Snapshot, source: &Source, node: &str) -> Option<Disruption> {
     let at = Snapshot { taken_at: input::decided_at(source, snapshot), ..snapshot.clone() };
-    let found = consolidate(&at, &input::options(source), &DisruptionSettings::default());
-    let command = found.commands.iter().find(|command| command.delete.iter().any(|name| name == node));
-    let ended = command.map(|command| Verdict::Ended(Box::new(command_output(command))));
+    let consolidation = consolidate(&at, &input::options(source), &DisruptionSettings::default());
+    let command =
+        consolidation.commands.iter().find(|command| command.delete.iter().any(|name| name == node));
+    let ended = command.map(|command| Disruption::Ended(Box::new(command_output(command))));
     ended.or_else(|| {
-        let kept = found.kept.iter().find(|kept| kept.node == node)?;
-        Some(Verdict::Kept { code: kept.reason.as_str(), reason: kept.message() })
+        let kept = consolidation.kept.iter().find(|kept| kept.node == node)?;
+        Some(Disruption::Kept { code: kept.reason.as_str(), reason: kept.message() })
     })
 }
 
@@ -168,11 +171,13 @@ fn placed(snapshot: &Snapshot, plan: &Plan, node: &str) -> Vec<PodRef> {
 
 impl Planned {
     pub(super) fn print_text(&self) {
-        let Self { place, of, node, .. } = self;
+        let Self { position, node_count, node, .. } = self;
         let zone = node.zone.as_deref().unwrap_or("any zone");
         let (claim, price) = (node.claim.bold(), node.price_per_hour);
         let (pool, capacity) = (&node.node_pool, node.capacity_type);
-        say!("{claim}: new node {place} of {of}: NodePool {pool}, {capacity}, {zone}, {price} at least");
+        say!(
+            "{claim}: new node {position} of {node_count}: NodePool {pool}, {capacity}, {zone}, {price} at least"
+        );
         match &node.pods[..] {
             [] => say!("It carries no waiting pod: it is there for a buffer, or for its pool's replicas"),
             pods => say!("{}: {}", count(pods.len(), "pod"), names(pods)),
@@ -213,7 +218,7 @@ impl Existing {
     }
 }
 
-impl Verdict {
+impl Disruption {
     fn print_text(&self) {
         match self {
             Self::Kept { reason, .. } => say!("It stays: {reason}"),

@@ -140,8 +140,8 @@ fn a_status_says_in_which_zones_a_class_has_subnets() {
         let zone = nodes(&planned).first().and_then(|node| node["zone"].as_str());
         assert_eq!(zone, expected, "{}", first_reason(&planned));
     }
-    let told = plan(&[with_status(&status), vec![selecting(ZONE, "us-east-1d")]].concat());
-    assert_eq!(assumptions(&told), "", "the status says all there is");
+    let planned = plan(&[with_status(&status), vec![selecting(ZONE, "us-east-1d")]].concat());
+    assert_eq!(assumptions(&planned), "", "the status says all there is");
 }
 
 #[test]
@@ -149,8 +149,8 @@ fn a_status_without_subnets_leaves_the_zones_to_be_assumed() {
     for status in [json!({}), json!({"subnets": []}), json!({"subnets": "none"})] {
         let planned = plan(&[with_status(&status), vec![waiting("web", 0, &spec("1", "1Gi"))]].concat());
         assert_eq!(nodes(&planned).len(), 1);
-        let told = assumptions(&planned);
-        assert!(told.contains("EC2NodeClass/own") && told.contains("us-east-1a"), "{told}");
+        let assumed = assumptions(&planned);
+        assert!(assumed.contains("EC2NodeClass/own") && assumed.contains("us-east-1a"), "{assumed}");
     }
 }
 
@@ -309,9 +309,9 @@ fn a_group_that_cannot_be_honoured_is_refused_by_field_where_a_pool_refers_to_it
     ];
     for (more, field) in table {
         let objects = [general(), cluster_of_zones(), group("nodes", &more), pod.clone()];
-        let (code, planned, told) = refused(&objects);
-        assert_eq!(code, Some(2), "{told}");
-        assert!(told.contains("nodes") && told.contains(field), "{told}");
+        let (code, planned, stderr) = refused(&objects);
+        assert_eq!(code, Some(2), "{stderr}");
+        assert!(stderr.contains("nodes") && stderr.contains(field), "{stderr}");
         assert!(first_reason(&planned).contains("its node class is not ready"), "{planned}");
         // Other groups, the control plane's among them, are nobody's business here.
         let objects = [general(), cluster_of_zones(), group("others", &more), pod.clone()];
@@ -323,16 +323,16 @@ fn a_group_that_cannot_be_honoured_is_refused_by_field_where_a_pool_refers_to_it
 fn the_first_of_two_groups_of_one_name_counts_and_the_second_is_told_of() {
     let pod = waiting("web", 0, &spec("1", "1Gi"));
     let second = group("nodes", &json!({"subnets": ["us-east-1f"]}));
-    let (code, planned, told) = refused(&[general(), group("nodes", &json!({})), second, pod]);
+    let (code, planned, stderr) = refused(&[general(), group("nodes", &json!({})), second, pod]);
     assert_eq!((code, &nodes(&planned)[0]["zone"]), (Some(2), &json!("us-east-1d")));
-    assert!(told.contains("InstanceGroup/nodes") && told.contains("a second time"), "{told}");
+    assert!(stderr.contains("InstanceGroup/nodes") && stderr.contains("a second time"), "{stderr}");
 }
 
 /// The exit code of a plan, the plan, and what was said on standard error.
 fn refused(objects: &[Value]) -> (Option<i32>, Value, String) {
     let output = run(&["plan", "-f", "-", "-o", "json"], objects);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output.status.code(), serde_json::from_slice(&output.stdout).expect("it prints JSON"), told)
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), serde_json::from_slice(&output.stdout).expect("it prints JSON"), stderr)
 }
 
 #[test]
@@ -366,6 +366,6 @@ fn what_is_assumed_is_said_once_for_each_class_in_text_too() {
             "{printed}"
         );
     }
-    let found = consolidate_at_noon(&objects);
-    assert!(assumptions(&found).contains("us-east-1a us-east-1b us-east-1c"), "{found}");
+    let consolidation = consolidate_at_noon(&objects);
+    assert!(assumptions(&consolidation).contains("us-east-1a us-east-1b us-east-1c"), "{consolidation}");
 }

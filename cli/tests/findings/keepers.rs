@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::consolidate;
-use crate::objects::{node, one_of, pool, spec_with};
+use crate::objects::{node, one_of, owned_by, pool, spec_with};
 
 const FAMILY: &str = "karpenter.k8s.aws/instance-family";
 
@@ -21,10 +21,10 @@ fn carrying(number: usize, cpu: &str, memory: &str) -> [Value; 2] {
     let labels = json!({"karpenter.sh/nodepool": "web", "karpenter.sh/capacity-type": "on-demand",
         "karpenter.sh/registered": "true"});
     let mut node = node(&node_name);
-    if let Some(known) = node["metadata"]["labels"].as_object_mut() {
-        known.extend(labels.as_object().cloned().unwrap_or_default());
+    if let Some(of_node) = node["metadata"]["labels"].as_object_mut() {
+        of_node.extend(labels.as_object().cloned().unwrap_or_default());
     }
-    let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": true}]);
+    let owner = owned_by("ReplicaSet", "web");
     let running = json!({"apiVersion": "v1", "kind": "Pod",
         "spec": spec_with(cpu, memory, &json!({"nodeName": node_name})),
         "metadata": {"name": pod, "namespace": "default", "uid": pod, "labels": {"app": "web"},
@@ -35,28 +35,29 @@ fn carrying(number: usize, cpu: &str, memory: &str) -> [Value; 2] {
 }
 
 /// How many nodes go, how many pods move, and how many nodes are bought.
-fn outcome(told: &Value) -> (usize, u64, usize) {
-    let commands = told["commands"].as_array().map_or(&[][..], Vec::as_slice);
-    let count = |field: &str| commands.iter().filter_map(|it| it[field].as_array()).map(Vec::len).sum();
-    let evictions = commands.iter().filter_map(|it| it["evictions"].as_u64()).sum();
+fn outcome(consolidation: &Value) -> (usize, u64, usize) {
+    let commands = consolidation["commands"].as_array().map_or(&[][..], Vec::as_slice);
+    let count =
+        |field: &str| commands.iter().filter_map(|command| command[field].as_array()).map(Vec::len).sum();
+    let evictions = commands.iter().filter_map(|command| command["evictions"].as_u64()).sum();
     (count("delete"), evictions, count("replaceWith"))
 }
 
 // karpenter#2388, aws/karpenter#8536: each pair was replaced by a node of its type.
 #[test]
 fn two_nodes_of_a_type_become_one_of_them() {
-    let nodes = (1..=2).flat_map(|it| carrying(it, "250m", "512Mi"));
-    let told = consolidate(&[vec![web("m5", "100%")], nodes.collect()].concat());
-    assert_eq!(outcome(&told), (1, 1, 0), "{told:#}");
-    assert_eq!(told["kept"][0]["reason"], "pods of nodes that go move to it", "{told:#}");
+    let nodes = (1..=2).flat_map(|number| carrying(number, "250m", "512Mi"));
+    let consolidation = consolidate(&[vec![web("m5", "100%")], nodes.collect()].concat());
+    assert_eq!(outcome(&consolidation), (1, 1, 0), "{consolidation:#}");
+    assert_eq!(consolidation["kept"][0]["reason"], "pods of nodes that go move to it", "{consolidation:#}");
 }
 
 // aws/karpenter#3577: seven pods fit a node.
 #[test]
 fn of_twenty_nodes_with_a_pod_each_three_stay() {
     for at_once in ["100%", "10%", "1"] {
-        let nodes = (1..=20).flat_map(|it| carrying(it, "250m", "512Mi"));
-        let told = consolidate(&[vec![web("m5", at_once)], nodes.collect()].concat());
-        assert_eq!(outcome(&told), (17, 17, 0), "{at_once}: {told:#}");
+        let nodes = (1..=20).flat_map(|number| carrying(number, "250m", "512Mi"));
+        let consolidation = consolidate(&[vec![web("m5", at_once)], nodes.collect()].concat());
+        assert_eq!(outcome(&consolidation), (17, 17, 0), "{at_once}: {consolidation:#}");
     }
 }

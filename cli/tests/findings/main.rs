@@ -27,27 +27,27 @@ use serde_json::{Value, json};
 /// rule.
 #[track_caller]
 fn plan(objects: &[Value]) -> Value {
-    told(&["plan", "-f", "-", "-o", "json", "--check"], objects)
+    printed(&["plan", "-f", "-", "-o", "json", "--check"], objects)
 }
 
 /// What the command can do without of these objects, as it prints it for programs.
 #[track_caller]
 fn consolidate(objects: &[Value]) -> Value {
-    told(&["consolidate", "-f", "-", "-o", "json"], objects)
+    printed(&["consolidate", "-f", "-", "-o", "json"], objects)
 }
 
 /// The same at noon of the day that all objects are of.
 #[track_caller]
 fn consolidate_at_noon(objects: &[Value]) -> Value {
-    told(&["consolidate", "-f", "-", "-o", "json", "--at", "2026-11-20T12:00:00Z"], objects)
+    printed(&["consolidate", "-f", "-", "-o", "json", "--at", "2026-11-20T12:00:00Z"], objects)
 }
 
 /// What a command prints for programs about these objects.
 #[track_caller]
-fn told(arguments: &[&str], objects: &[Value]) -> Value {
+fn printed(arguments: &[&str], objects: &[Value]) -> Value {
     let output = run(arguments, objects);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{stderr}");
     serde_json::from_slice(&output.stdout).expect("it prints JSON")
 }
 

@@ -37,9 +37,9 @@ fn the_zone_of_a_closed_pool_holds_no_spread_up() {
 
 #[test]
 fn a_pod_is_on_a_static_node_that_is_launched_anyway() {
-    let all = ["us-east-1a", "us-east-1b"];
-    let fixed = with(in_zones("fixed", &all), "replicas", json!(2));
-    let planned = plan(&[fixed, in_zones("dynamic", &all), waiting("w", 0, &spec("1", "1Gi"))]);
+    let zones = ["us-east-1a", "us-east-1b"];
+    let fixed = with(in_zones("fixed", &zones), "replicas", json!(2));
+    let planned = plan(&[fixed, in_zones("dynamic", &zones), waiting("w", 0, &spec("1", "1Gi"))]);
     let pools: Vec<&str> = nodes(&planned).iter().filter_map(|node| node["nodePool"].as_str()).collect();
     assert_eq!((pools, &planned["placedNew"]), (vec!["fixed", "fixed"], &json!(1)));
 }

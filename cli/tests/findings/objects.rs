@@ -40,6 +40,11 @@ pub(crate) fn all_waiting(app: &str, count: usize, spec: &Value) -> Vec<Value> {
     (0..count).map(|number| waiting(app, number, spec)).collect()
 }
 
+/// The ownerReferences of a pod whose controller is of the group `apps`.
+pub(crate) fn owned_by(kind: &str, name: &str) -> Value {
+    json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": name, "controller": true}])
+}
+
 /// A ready node `m5.large` in zone a, with 1.93 cpus for pods.
 pub(crate) fn node(name: &str) -> Value {
     let amounts = json!({"cpu": "1930m", "memory": "7Gi", "pods": "58"});

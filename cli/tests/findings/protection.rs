@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::objects::{one_of, pool, spec_with};
+use crate::objects::{one_of, owned_by, pool, spec_with};
 use crate::{consolidate, run, text};
 
 /// A pool whose nodes may all go at once, and two half-empty nodes of it.
@@ -27,8 +27,7 @@ fn pod(name: &str, node: &str, patch: &Value) -> Value {
     let mut pod = json!({"apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": name, "namespace": "default", "uid": name, "labels": {"app": name},
             "creationTimestamp": "2026-11-20T09:00:00Z",
-            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": name,
-                "controller": true}]},
+            "ownerReferences": owned_by("ReplicaSet", name)},
         "spec": spec_with("250m", "512Mi", &json!({"nodeName": node})),
         "status": {"phase": "Running", "startTime": "2026-11-20T09:00:00Z",
             "conditions": [{"type": "Ready", "status": "True"}]}});
@@ -59,18 +58,18 @@ fn keeper() -> Value {
 /// What would be ended of the cluster with these objects beside it, and what is told of the
 /// objects.
 #[track_caller]
-fn found(objects: &[Value]) -> (Value, String) {
+fn consolidate_beside_keeper(objects: &[Value]) -> (Value, String) {
     let objects = [cluster(), vec![keeper()], objects.to_vec()].concat();
     let output = run(&["consolidate", "-f", "-", "-o", "json"], &objects);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    (serde_json::from_slice(&output.stdout).expect("it prints JSON"), told)
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    (serde_json::from_slice(&output.stdout).expect("it prints JSON"), stderr)
 }
 
 /// The nodes that would be ended.
 #[track_caller]
 fn ended(objects: &[Value]) -> Vec<String> {
-    let found = found(objects).0;
-    let commands = found["commands"].as_array().into_iter().flatten();
+    let consolidation = consolidate_beside_keeper(objects).0;
+    let commands = consolidation["commands"].as_array().into_iter().flatten();
     let nodes = commands.flat_map(|command| command["delete"].as_array().into_iter().flatten());
     nodes.filter_map(Value::as_str).map(str::to_owned).collect()
 }
@@ -78,10 +77,10 @@ fn ended(objects: &[Value]) -> Vec<String> {
 /// Why the second node stays, and what is told of the objects.
 #[track_caller]
 fn kept(objects: &[Value]) -> (String, String) {
-    let (found, told) = found(objects);
-    let mut kept = found["kept"].as_array().into_iter().flatten();
+    let (consolidation, stderr) = consolidate_beside_keeper(objects);
+    let mut kept = consolidation["kept"].as_array().into_iter().flatten();
     let reason = kept.find(|kept| kept["node"] == "i-2").and_then(|kept| kept["reason"].as_str());
-    (reason.unwrap_or("it does not stay").to_owned(), told)
+    (reason.unwrap_or("it does not stay").to_owned(), stderr)
 }
 
 /// A budget over the pods of an app.
@@ -186,8 +185,8 @@ fn a_node_stays_where_it_or_its_node_claim_asks_for_it() {
     assert_eq!(ended(&[moves(), claim("false", second())]), ["i-2"]);
     let mut objects = [cluster(), vec![keeper(), moves()]].concat();
     merge(&mut objects[2], &wish("10m"));
-    let found = consolidate(&objects);
-    let why = found["kept"][1]["reason"].as_str().unwrap_or_default();
+    let consolidation = consolidate(&objects);
+    let why = consolidation["kept"][1]["reason"].as_str().unwrap_or_default();
     let expected = "it asks not to be disrupted (karpenter.sh/do-not-disrupt: \"10m\" counts as true; allowed: true or \
                     false)";
     assert_eq!(why, expected);
@@ -196,11 +195,14 @@ fn a_node_stays_where_it_or_its_node_claim_asks_for_it() {
 #[test]
 fn a_budget_that_cannot_be_read_keeps_the_pods_that_it_may_cover() {
     let (api, of_other) = (pod("api", "i-2", &json!({})), json!({"minAvailable": "ten"}));
-    let (why, told) = kept(&[api.clone(), budget("api", &json!({"minAvailable": "ten"}), &status(1, 0))]);
+    let (why, stderr) = kept(&[api.clone(), budget("api", &json!({"minAvailable": "ten"}), &status(1, 0))]);
     let expected = "the budget default/api, which may cover the pod default/api, cannot be read: spec.minAvailable: \
                     found \"ten\"; allowed: a number from 0 on, or a percentage from 0% to 100%";
     assert_eq!(why, expected);
-    assert!(told.contains("not read whole: -: PodDisruptionBudget/default/api: spec.minAvailable"), "{told}");
+    assert!(
+        stderr.contains("not read whole: -: PodDisruptionBudget/default/api: spec.minAvailable"),
+        "{stderr}"
+    );
     assert_eq!(ended(&[api.clone(), budget("other", &of_other, &status(1, 0))]), ["i-2"], "it covers others");
     let mut odd = budget("api", &json!({"maxUnavailable": 1}), &status(1, 0));
     odd["spec"]["selector"] = json!({"matchExpressions": [{"key": "app", "operator": "Near"}]});
@@ -216,10 +218,10 @@ fn pods_that_nothing_makes_anew_are_named_before_they_are_lost() {
     let mut bare = pod("once", "i-2", &json!({}));
     bare["metadata"]["ownerReferences"] = json!([]);
     let objects = [cluster(), vec![keeper(), bare, pod("api", "i-2", &json!({}))]].concat();
-    let found = consolidate(&objects);
-    assert_eq!(found["commands"][0]["delete"], json!(["i-2"]));
+    let consolidation = consolidate(&objects);
+    assert_eq!(consolidation["commands"][0]["delete"], json!(["i-2"]));
     assert_eq!(
-        (&found["commands"][0]["lost"], &found["commands"][0]["evictions"]),
+        (&consolidation["commands"][0]["lost"], &consolidation["commands"][0]["evictions"]),
         (&json!(["default/once"]), &json!(2))
     );
     let consolidated = text(&["consolidate", "-f", "-"], &objects);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::objects::{daemon_set, node, one_of, pool, spec, spec_with, waiting};
+use crate::objects::{daemon_set, node, one_of, owned_by, pool, spec, spec_with, waiting};
 use crate::{consolidate_at_noon, first_reason, nodes, plan, text};
 
 const TYPE: &str = "node.kubernetes.io/instance-type";
@@ -138,7 +138,7 @@ fn loaded(name: &str, kind: &str, cpu: &str) -> Vec<Value> {
     labels["karpenter.sh/registered"] = json!("true");
     labels[TYPE] = json!(kind);
     let mut pod = waiting(&format!("web-{name}"), 0, &spec_with(cpu, "512Mi", &json!({"nodeName": name})));
-    pod["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": true}]);
+    pod["metadata"]["ownerReferences"] = owned_by("ReplicaSet", "web");
     pod["status"] = json!({"phase": "Running", "startTime": "2026-11-20T09:00:00Z",
         "conditions": [{"type": "Ready", "status": "True"}]});
     vec![node, pod]
@@ -153,17 +153,17 @@ fn disrupted(budgets: &Value, limits: &Value) -> Value {
     general
 }
 
-fn kept<'f>(found: &'f Value, node: &str) -> &'f Value {
-    let all = found["kept"].as_array().map_or(&[][..], Vec::as_slice);
-    all.iter().find(|kept| kept["node"] == node).expect("it is kept")
+fn kept<'f>(consolidation: &'f Value, node: &str) -> &'f Value {
+    let nodes = consolidation["kept"].as_array().map_or(&[][..], Vec::as_slice);
+    nodes.iter().find(|kept| kept["node"] == node).expect("it is kept")
 }
 
 #[test]
 fn a_drifted_node_that_a_limit_keeps_says_both() {
     let full = disrupted(&json!([{"nodes": "100%"}]), &json!({"cpu": "2"}));
     let objects = [vec![full], loaded("i-1", "m6a.large", "1500m")].concat();
-    let found = consolidate_at_noon(&objects);
-    let why = kept(&found, "i-1");
+    let consolidation = consolidate_at_noon(&objects);
+    let why = kept(&consolidation, "i-1");
     assert_eq!(why["code"], "NoPlaceFor");
     let words = ["limit of cpu 2 is reached", "RequirementsDrifted", "m6a.large"];
     says(why["reason"].as_str().unwrap_or_default(), &words);
@@ -177,9 +177,9 @@ fn a_drifted_node_whose_pod_a_new_taint_keeps_says_both() {
     let mut tainted = disrupted(&json!([{"nodes": "100%"}]), &Value::Null);
     tainted["spec"]["template"]["spec"]["taints"] =
         json!([{"key": "new", "value": "x", "effect": "NoSchedule"}]);
-    let found = consolidate_at_noon(&[vec![tainted], loaded("i-1", "m6a.large", "1500m")].concat());
+    let consolidation = consolidate_at_noon(&[vec![tainted], loaded("i-1", "m6a.large", "1500m")].concat());
     says(
-        kept(&found, "i-1")["reason"].as_str().unwrap_or_default(),
+        kept(&consolidation, "i-1")["reason"].as_str().unwrap_or_default(),
         &["taint new=x:NoSchedule", "RequirementsDrifted"],
     );
 }
@@ -189,9 +189,9 @@ fn a_drifted_node_that_asks_to_stay_says_that_it_has_drifted() {
     let mut objects = loaded("i-1", "m6a.large", "1500m");
     objects[1]["metadata"]["annotations"] = json!({"karpenter.sh/do-not-disrupt": "true"});
     objects.push(disrupted(&json!([{"nodes": "100%"}]), &Value::Null));
-    let found = consolidate_at_noon(&objects);
+    let consolidation = consolidate_at_noon(&objects);
     says(
-        kept(&found, "i-1")["reason"].as_str().unwrap_or_default(),
+        kept(&consolidation, "i-1")["reason"].as_str().unwrap_or_default(),
         &["not to be disrupted", "RequirementsDrifted"],
     );
 }
@@ -199,10 +199,10 @@ fn a_drifted_node_that_asks_to_stay_says_that_it_has_drifted() {
 #[test]
 fn the_budget_that_keeps_a_node_is_named_with_its_fields() {
     let drifted = |budgets: &Value| {
-        let found = consolidate_at_noon(
+        let consolidation = consolidate_at_noon(
             &[vec![disrupted(budgets, &Value::Null)], loaded("i-1", "m6a.large", "1500m")].concat(),
         );
-        let kept = kept(&found, "i-1");
+        let kept = kept(&consolidation, "i-1");
         assert_eq!(kept["code"], "BudgetClosed");
         kept["reason"].as_str().unwrap_or_default().to_owned()
     };
@@ -223,23 +223,23 @@ fn a_pod_that_has_no_other_place_says_what_a_plan_would_say() {
     // Another node of the class shows that it is no label of the class.
     objects.extend(loaded("i-2", "m6i.large", "1500m"));
     objects.push(disrupted(&json!([{"nodes": "100%"}]), &Value::Null));
-    let found = consolidate_at_noon(&objects);
-    let why = kept(&found, "i-1");
-    assert_eq!(why["code"], "NoPlaceFor", "{found}");
+    let consolidation = consolidate_at_noon(&objects);
+    let why = kept(&consolidation, "i-1");
+    assert_eq!(why["code"], "NoPlaceFor", "{consolidation}");
     says(
         why["reason"].as_str().unwrap_or_default(),
         &["example.com/disk In [fast], a label that its nodes do not have"],
     );
-    assert!(nodes(&found).is_empty());
+    assert!(nodes(&consolidation).is_empty());
 }
 
 #[test]
 fn a_command_that_waits_says_for_which_budget() {
     let slow = disrupted(&json!([{"nodes": "100%"}, {"nodes": "1", "reasons": ["Drifted"]}]), &Value::Null);
     let nodes = ["i-1", "i-2"].map(|name| loaded(name, "m6a.large", "1500m")).concat();
-    let found = consolidate_at_noon(&[vec![slow], nodes].concat());
-    let waits: Vec<&Value> = (0..2).map(|place| &found["commands"][place]["waitsFor"]).collect();
-    assert!(waits[0].is_null(), "{found}");
+    let consolidation = consolidate_at_noon(&[vec![slow], nodes].concat());
+    let waits: Vec<&Value> = (0..2).map(|index| &consolidation["commands"][index]["waitsFor"]).collect();
+    assert!(waits[0].is_null(), "{consolidation}");
     says(
         waits[1].as_str().unwrap_or_default(),
         &["spec.disruption.budgets[1]: nodes \"1\"", "reasons Drifted"],

@@ -50,8 +50,8 @@ fn peak(child: &mut Child) -> Option<u64> {
     let status = format!("/proc/{}/status", child.id());
     let mut peak = None;
     while child.try_wait().expect("it can be waited for").is_none() {
-        let told = std::fs::read_to_string(&status).unwrap_or_default();
-        let line = told.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let status = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let seen = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
         peak = seen.or(peak);
         std::thread::sleep(Duration::from_millis(2));
@@ -72,8 +72,8 @@ fn assert_fast(objects: &[Value]) {
             break;
         }
     }
-    let told = format!("planned in {seconds:.1} s with {} MiB", most / 1_024);
-    assert!(seconds <= SECONDS_MAX && most <= KIBIBYTES_MAX, "{told}");
+    let measured = format!("planned in {seconds:.1} s with {} MiB", most / 1_024);
+    assert!(seconds <= SECONDS_MAX && most <= KIBIBYTES_MAX, "{measured}");
 }
 
 fn spread(app: &str) -> Value {

@@ -31,9 +31,9 @@ const OF_GROUP: (&str, &str) = ("kops.k8s.io/instancegroup", "nodes");
 /// The types of the node that a pod of 1950m gets beside some nodes; a machine of two cpus has 50m
 /// more.
 fn types_beside(others: &[Value]) -> Vec<String> {
-    let mut all = others.to_vec();
-    all.push(waiting("web", 0, &spec("1950m", "1Gi")));
-    let planned = plan(&with(&["m6i.large", "m6i.xlarge"], &all));
+    let mut objects = others.to_vec();
+    objects.push(waiting("web", 0, &spec("1950m", "1Gi")));
+    let planned = plan(&with(&["m6i.large", "m6i.xlarge"], &objects));
     assert_eq!(nodes(&planned).len(), 1, "{planned}");
     first_types(&planned).into_iter().map(str::to_owned).collect()
 }
@@ -84,9 +84,9 @@ fn static_pods_count_as_pods_and_take_ports() {
         [full_node("i-1", &[OF_GROUP]), vec![mirror_pod("agent", "i-1", static_pod)]].concat()
     };
     let wanting = |number: u16| {
-        let mut all = shown(&taking("10m", 9_100));
-        all.push(waiting("web", 0, &taking("500m", number)));
-        plan(&with(&["m6i.large"], &all))
+        let mut objects = shown(&taking("10m", 9_100));
+        objects.push(waiting("web", 0, &taking("500m", number)));
+        plan(&with(&["m6i.large"], &objects))
     };
     assert_eq!(nodes(&wanting(9_200)).len(), 1);
     let refused = wanting(9_100);
@@ -103,9 +103,9 @@ fn static_pods_count_as_pods_and_take_ports() {
 
 #[test]
 fn what_no_machine_has_beside_static_pods_is_said() {
-    let mut all = full_node("i-1", &[OF_GROUP]);
-    all.push(mirror_pod("kube-proxy", "i-1", &spec("100m", "0")));
-    all.push(waiting("web", 0, &spec("1950m", "1Gi")));
-    let planned = plan(&with(&["m6i.large"], &all));
+    let mut objects = full_node("i-1", &[OF_GROUP]);
+    objects.push(mirror_pod("kube-proxy", "i-1", &spec("100m", "0")));
+    objects.push(waiting("web", 0, &spec("1950m", "1Gi")));
+    let planned = plan(&with(&["m6i.large"], &objects));
     assert!(first_reason(&planned).contains("cpu 1950m beside static pods"), "{}", first_reason(&planned));
 }

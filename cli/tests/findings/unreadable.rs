@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::objects::{daemon_pod, daemon_set, node, one_of, pool, spec, spec_with, waiting};
+use crate::objects::{daemon_pod, daemon_set, node, one_of, owned_by, pool, spec, spec_with, waiting};
 use crate::{consolidate, first_reason, first_types, nodes, plan, run};
 
 const TYPE: &str = "node.kubernetes.io/instance-type";
@@ -24,7 +24,7 @@ fn running(name: &str, on: &str, spec: &Value) -> Value {
     let mut pod = waiting(name, 0, spec);
     pod["spec"]["nodeName"] = on.into();
     pod["status"] = json!({"phase": "Running"});
-    pod["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": name, "controller": true}]);
+    pod["metadata"]["ownerReferences"] = owned_by("ReplicaSet", name);
     pod
 }
 
@@ -39,8 +39,8 @@ fn own_node(name: &str) -> Value {
 
 /// What is kept, and all that is decided.
 fn kept(objects: &[Value]) -> (Vec<Value>, Value) {
-    let found = consolidate(objects);
-    (found["kept"].as_array().cloned().unwrap_or_default(), found)
+    let consolidation = consolidate(objects);
+    (consolidation["kept"].as_array().cloned().unwrap_or_default(), consolidation)
 }
 
 #[test]
@@ -53,9 +53,9 @@ fn a_pod_that_cannot_be_read_whole_takes_its_room() {
     ];
     let planned = plan(&objects);
     assert_eq!((nodes(&planned).len(), planned["placedExisting"].as_u64()), (1, Some(0)));
-    let told = &planned["unreadable"][0];
-    assert_eq!(told["object"], "Pod/default/busy-0");
-    assert_eq!(told["field"], "spec.tolerations[0].operator");
+    let problem = &planned["unreadable"][0];
+    assert_eq!(problem["object"], "Pod/default/busy-0");
+    assert_eq!(problem["field"], "spec.tolerations[0].operator");
 }
 
 // Nobody knows how much it takes, so that nobody else gets what may be its own.
@@ -68,10 +68,12 @@ fn a_pod_of_which_an_amount_cannot_be_read_takes_all_of_it() {
 
 #[test]
 fn its_node_is_not_empty() {
-    let (kept, found) = kept(&[m5_large(), own_node("i-1"), running("busy", "i-1", &tomorrow("100m"))]);
-    assert_eq!(found["commands"].as_array().map(Vec::len), Some(0));
+    let (kept, consolidation) =
+        kept(&[m5_large(), own_node("i-1"), running("busy", "i-1", &tomorrow("100m"))]);
+    assert_eq!(consolidation["commands"].as_array().map(Vec::len), Some(0));
     assert_eq!(kept[0]["code"], "Unreadable");
-    let why = "Pod/default/busy-0 cannot be read whole: spec.tolerations[0].operator: found \"Gt\"; allowed: Equal or Exists";
+    let why = "Pod/default/busy-0 cannot be read whole: spec.tolerations[0].operator: found \"Gt\"; \
+               allowed: Equal or Exists";
     assert_eq!(kept[0]["reason"], why);
 }
 
@@ -80,8 +82,8 @@ fn its_node_is_not_empty() {
 fn a_daemonset_pod_that_cannot_be_read_keeps_no_node() {
     let mut daemon = daemon_pod("agent", "i-1", "100m", 9);
     daemon["spec"]["tolerations"] = tomorrow("1")["tolerations"].clone();
-    let (kept, found) = kept(&[m5_large(), own_node("i-1"), daemon]);
-    assert_eq!((kept.len(), &found["commands"][0]["reason"]), (0, &"Empty".into()));
+    let (kept, consolidation) = kept(&[m5_large(), own_node("i-1"), daemon]);
+    assert_eq!((kept.len(), &consolidation["commands"][0]["reason"]), (0, &"Empty".into()));
 }
 
 #[test]
@@ -90,14 +92,15 @@ fn a_waiting_pod_that_cannot_be_read_whole_has_no_place_and_says_why() {
     let planned = plan(&objects);
     assert_eq!(nodes(&planned)[0]["pods"], json!(["default/w-0"]), "it hides no other");
     assert_eq!(planned["unplaced"][0]["pod"], "default/odd-0");
-    let why = "it cannot be read whole: spec.tolerations[0].operator: found \"Gt\"; allowed: Equal or Exists";
+    let why = "it cannot be read whole: spec.tolerations[0].operator: found \"Gt\"; \
+               allowed: Equal or Exists";
     assert_eq!(first_reason(&planned), why);
     let output = run(&["plan", "-f", "-"], &objects);
-    let (shown, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (shown, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(1), "a pod without a place, and no bad input");
     assert!(
-        shown.contains(why) && told.contains("Pod/default/odd-0: spec.tolerations[0].operator"),
-        "{shown}{told}"
+        shown.contains(why) && stderr.contains("Pod/default/odd-0: spec.tolerations[0].operator"),
+        "{shown}{stderr}"
     );
     let output = run(&["explain", "odd-0", "-f", "-"], &objects);
     assert_eq!(output.status.code(), Some(1));
@@ -133,10 +136,10 @@ fn a_node_that_cannot_be_read_whole_is_counted_and_left_alone() {
     let planned = plan(&[m5_large(), odd.clone(), waiting("w", 0, &spec("1", "1Gi"))]);
     assert_eq!((nodes(&planned).len(), planned["placedExisting"].as_u64()), (1, Some(0)));
     assert_eq!(planned["unreadable"][0]["object"], "Node/i-1");
-    let (kept, found) = kept(&[m5_large(), odd, own_node("i-2")]);
+    let (kept, consolidation) = kept(&[m5_large(), odd, own_node("i-2")]);
     assert_eq!((kept[0]["node"].as_str(), kept[0]["code"].as_str()), (Some("i-1"), Some("Unreadable")));
-    assert_eq!(found["commands"][0]["delete"], json!(["i-2"]), "it keeps no other");
-    assert!(found["costAfter"].as_f64() > Some(0.0), "it is paid for");
+    assert_eq!(consolidation["commands"][0]["delete"], json!(["i-2"]), "it keeps no other");
+    assert!(consolidation["costAfter"].as_f64() > Some(0.0), "it is paid for");
 }
 
 #[test]
@@ -156,7 +159,8 @@ fn a_node_may_have_many_labels_and_devices() {
 fn only_configuration_that_cannot_be_read_is_bad_input() {
     let table = [
         (
-            json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b", "namespace": "n"},
+            json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": {"name": "b", "namespace": "n"},
             "spec": {"selector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}}),
             0,
         ),
@@ -180,18 +184,19 @@ fn only_configuration_that_cannot_be_read_is_bad_input() {
             0,
         ),
         (
-            json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "odd"}, "spec": {"weight": 0}}),
+            json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "odd"},
+            "spec": {"weight": 0}}),
             2,
         ),
     ];
     for (odd, code) in table {
         let output =
             run(&["plan", "-f", "-"], &[m5_large(), waiting("w", 0, &spec("1", "1Gi")), odd.clone()]);
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{odd}: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{odd}: {stderr}");
         let kind = odd["kind"].as_str().unwrap_or_default();
         let word = if code == 0 { "not read whole:" } else { "refused:" };
-        assert!(told.contains(word) && told.contains(kind), "{odd}: {told}");
+        assert!(stderr.contains(word) && stderr.contains(kind), "{odd}: {stderr}");
         assert!(String::from_utf8_lossy(&output.stdout).contains("1 new node"), "the others go on");
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::objects::{node, one_of, pool, spec_with, waiting};
+use crate::objects::{node, one_of, owned_by, pool, spec_with, waiting};
 use crate::{consolidate, first_reason, first_types, nodes, plan};
 
 const TYPE: &str = "node.kubernetes.io/instance-type";
@@ -37,11 +37,11 @@ fn bound(name: &str, zone: &str, mode: &str) -> [Value; 2] {
 }
 
 fn volume(name: &str, zone: &str, class: &str) -> Value {
-    let place = json!({"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]});
+    let term = json!({"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]});
     json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": {
         "capacity": {"storage": "10Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": class,
         "csi": {"driver": "ebs.csi.aws.com", "volumeHandle": format!("vol-{name}")},
-        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [place]}]}}}})
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [term]}]}}}})
 }
 
 /// A pod that waits and mounts these claims.
@@ -57,7 +57,7 @@ fn mounting(app: &str, cpu: &str, claims: &[String]) -> Value {
 fn running(mut pod: Value, on: &str) -> Value {
     pod["spec"]["nodeName"] = json!(on);
     pod["status"] = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
-    pod["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "db", "controller": true}]);
+    pod["metadata"]["ownerReferences"] = owned_by("StatefulSet", "db");
     pod
 }
 
@@ -90,9 +90,9 @@ fn a_drifted_node_with_a_volume_is_replaced_in_the_zone_of_the_volume() {
         volume,
         class("gp3", "ebs.csi.aws.com"),
     ];
-    let found = consolidate(&objects);
-    let command = &found["commands"][0];
-    assert_eq!(command["reason"], "Drifted", "{found}");
+    let consolidation = consolidate(&objects);
+    let command = &consolidation["commands"][0];
+    assert_eq!(command["reason"], "Drifted", "{consolidation}");
     assert_eq!(command["delete"], json!(["i-00000000000000001"]));
     assert_eq!(
         (&command["replaceWith"][0]["zone"], &command["replaceWith"][1]),
@@ -118,11 +118,11 @@ fn a_drifted_node_stays_under_a_volume_on_its_own_disk() {
         volume,
         class("gp3", "ebs.csi.aws.com"),
     ];
-    let found = consolidate(&objects);
+    let consolidation = consolidate(&objects);
     assert_eq!(
-        (&found["commands"], &found["kept"][0]["code"]),
+        (&consolidation["commands"], &consolidation["kept"][0]["code"]),
         (&json!([]), &json!("NoPlaceFor")),
-        "{found}"
+        "{consolidation}"
     );
 }
 
