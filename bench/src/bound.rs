@@ -40,7 +40,7 @@ pub struct Bound {
 /// The bound on what the waiting pods of a snapshot cost; `node_price` is what each node costs
 /// beside its instance.
 pub fn lower_bound(snapshot: &Snapshot, node_price: Price) -> Result<Bound> {
-    let market = Market::of(snapshot, node_price);
+    let market = Market::new(snapshot, node_price);
     let cost_per_hour = Dual::new(&market).solve()?;
     Ok(Bound {
         cost_per_hour,
@@ -124,10 +124,10 @@ impl<'a> Dual<'a> {
     fn best(&self, solution: &Solution, column: &Column) -> Vec<(f64, usize)> {
         let mut best = vec![(0.0, usize::MAX); self.market.resources];
         for (group, variables) in self.prices.iter().enumerate().filter(|(group, _)| column.serves(*group)) {
-            for (known, variable) in best.iter_mut().zip(variables) {
+            for (highest, variable) in best.iter_mut().zip(variables) {
                 let price = solution.var_value(*variable);
-                if price > known.0 {
-                    *known = (price, group);
+                if price > highest.0 {
+                    *highest = (price, group);
                 }
             }
         }

@@ -19,7 +19,9 @@ pub fn embedded() -> Result<Vec<InstanceType>> {
     let class = NodeClass::for_planning(NodeClassRef::ec2("default"));
     let catalog = Catalog::embedded(REGION, &[])?;
     let mut types = catalog.instance_types(&class).to_vec();
-    types.retain(|kind| kind.labels.get(labels::INSTANCE_CATEGORY).is_none_or(|it| it != labels::BURSTABLE));
+    types.retain(|kind| {
+        kind.labels.get(labels::INSTANCE_CATEGORY).is_none_or(|category| category != labels::BURSTABLE)
+    });
     Ok(types)
 }
 

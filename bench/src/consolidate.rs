@@ -35,7 +35,7 @@ const COLUMNS: [(&str, usize); 7] = [
 
 /// What `consolidate` takes.
 #[derive(Args)]
-pub(crate) struct Settings {
+pub(crate) struct ConsolidateOptions {
     /// How many nodes
     #[arg(long, value_delimiter = ',', default_values_t = SIZES)]
     nodes: Vec<usize>,
@@ -44,7 +44,7 @@ pub(crate) struct Settings {
     seed: u64,
 }
 
-impl Default for Settings {
+impl Default for ConsolidateOptions {
     fn default() -> Self {
         Self { nodes: SIZES.to_vec(), seed: SEED }
     }
@@ -70,22 +70,22 @@ struct Figures {
 }
 
 /// Measures and prints, row by row.
-pub(crate) fn run(settings: &Settings) -> Result<()> {
+pub(crate) fn run(options: &ConsolidateOptions) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let types = catalogue::embedded()?;
     print_head(&COLUMNS);
-    for nodes in &settings.nodes {
+    for nodes in &options.nodes {
         let file = folder.path().join(format!("{nodes}.json"));
-        write_running(*nodes, settings.seed, &types, &file)?;
-        let found = decided(&file)?;
+        write_running(*nodes, options.seed, &types, &file)?;
+        let figures = decided(&file)?;
         let cells = [
-            found.nodes.to_string(),
-            found.pods.to_string(),
-            format!("{:.2}", found.seconds),
-            (found.peak_memory_bytes >> 20).to_string(),
-            found.commands.to_string(),
-            format!("{:.2}", found.before),
-            format!("{:.2}", found.after),
+            figures.nodes.to_string(),
+            figures.pods.to_string(),
+            format!("{:.2}", figures.seconds),
+            (figures.peak_memory_bytes >> 20).to_string(),
+            figures.commands.to_string(),
+            format!("{:.2}", figures.before),
+            format!("{:.2}", figures.after),
         ];
         print(&COLUMNS, &cells);
     }
@@ -107,16 +107,16 @@ pub(crate) fn decide(decide: &Decide) -> Result<()> {
     let mut snapshot = snapshot::read(&decide.snapshot, &types)?;
     let_age(&mut snapshot)?;
     let begun = Instant::now();
-    let found = consolidate(&snapshot, &Options::default(), &DisruptionSettings::default());
+    let consolidation = consolidate(&snapshot, &Options::default(), &DisruptionSettings::default());
     let dollars = |cost: NodeCost| (cost.instances + cost.beside).dollars();
     let figures = Figures {
         nodes: snapshot.nodes.len(),
         pods: snapshot.pods.len(),
         seconds: begun.elapsed().as_secs_f64(),
         peak_memory_bytes: peak_memory_bytes().unwrap_or(0),
-        commands: found.commands.len(),
-        before: dollars(found.before),
-        after: dollars(found.after),
+        commands: consolidation.commands.len(),
+        before: dollars(consolidation.before),
+        after: dollars(consolidation.after),
     };
     anstream::println!("{}", serde_json::to_string(&figures)?);
     Ok(())

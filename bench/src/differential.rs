@@ -21,7 +21,7 @@ use serde_json::Value;
 
 pub use case::Case;
 pub use cores::on_all_cores;
-pub use judge::{Fault, Judge, Verdict};
+pub use judge::{Comparison, Fault, Judge};
 pub use laws::broken_laws;
 
 /// A case on which something is wrong, as small as it could be made.
@@ -56,8 +56,8 @@ pub fn find(
 ) -> Result<Option<Finding>> {
     let mut tree = tree(number)?;
     let mut smallest = tree.current();
-    let mut found = faults(&smallest)?;
-    let Some(first) = found.first().map(Fault::kind) else { return Ok(None) };
+    let mut faults_of_smallest = faults(&smallest)?;
+    let Some(first) = faults_of_smallest.first().map(Fault::kind) else { return Ok(None) };
     let mut goes_on = tree.simplify();
     for _ in 0..shrinks {
         if !goes_on {
@@ -66,13 +66,13 @@ pub fn find(
         let case = tree.current();
         let again = faults(&case)?;
         goes_on = if again.iter().any(|fault| fault.kind() == first) {
-            (smallest, found) = (case, again);
+            (smallest, faults_of_smallest) = (case, again);
             tree.simplify()
         } else {
             tree.complicate()
         };
     }
-    Ok(Some(Finding { number, faults: found, list: smallest.list() }))
+    Ok(Some(Finding { number, faults: faults_of_smallest, list: smallest.list() }))
 }
 
 /// A case, and the smaller ones behind it.

@@ -28,7 +28,7 @@ const DIFFERENCES_PRINTED: usize = 40;
 
 /// What `digests` takes.
 #[derive(Args)]
-pub(crate) struct Settings {
+pub(crate) struct DigestsOptions {
     /// How many pods each mix has
     #[arg(long, default_value_t = 1_000)]
     pods: usize,
@@ -47,12 +47,12 @@ pub(crate) struct Settings {
 }
 
 /// Prints a line for each, or those that differ from a file's.
-pub(crate) fn run(settings: &Settings) -> Result<()> {
+pub(crate) fn run(options: &DigestsOptions) -> Result<()> {
     let mut lines = Vec::new();
-    lines.extend(timed("mixes", || mixes(settings))?);
-    lines.extend(timed("random clusters", || cases(settings.cases))?);
-    lines.extend(timed("worlds", || worlds(settings.worlds))?);
-    match &settings.against {
+    lines.extend(timed("mixes", || mixes(options))?);
+    lines.extend(timed("random clusters", || cases(options.cases))?);
+    lines.extend(timed("worlds", || worlds(options.worlds))?);
+    match &options.against {
         None => lines.iter().for_each(|line| anstream::println!("{line}")),
         Some(file) => compare(file, &lines)?,
     }
@@ -69,16 +69,16 @@ fn timed(kind: &str, work: impl FnOnce() -> Result<Vec<String>>) -> Result<Vec<S
 }
 
 /// The plans of all mixes, and a consolidation.
-fn mixes(settings: &Settings) -> Result<Vec<String>> {
+fn mixes(options: &DigestsOptions) -> Result<Vec<String>> {
     let types = Arc::new(catalogue::embedded()?);
     let mut lines = Vec::new();
     for scenario in Scenario::value_variants() {
         let recipe =
-            Recipe { scenario: *scenario, pods: settings.pods, seed: SEED, types: &types, trace: None };
+            Recipe { scenario: *scenario, pods: options.pods, seed: SEED, types: &types, trace: None };
         let snapshot = snapshot::parse(&recipe.list()?.to_string(), &types)?;
         lines.push(format!("mix {scenario} {}", planned(&snapshot)?));
     }
-    lines.push(format!("consolidation {}", consolidated(settings.nodes, &types)?));
+    lines.push(format!("consolidation {}", consolidated(options.nodes, &types)?));
     Ok(lines)
 }
 

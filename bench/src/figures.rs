@@ -48,14 +48,14 @@ impl Figures {
     /// Our decision about a snapshot, the fastest of a few.
     pub fn of_ours(snapshot: &Snapshot, node_price: Price) -> Result<Self> {
         let options = Options { node_price: Some(node_price), ..Options::default() };
-        let mut all: Vec<Self> = Vec::new();
+        let mut measured: Vec<Self> = Vec::new();
         repeat(|| {
             let begun = Instant::now();
             let (plan, _) = provision(snapshot, &options);
-            all.push(Self::of_plan(snapshot, &plan, begun.elapsed().as_secs_f64()));
+            measured.push(Self::of_plan(snapshot, &plan, begun.elapsed().as_secs_f64()));
             Ok(())
         })?;
-        let fastest = all.into_iter().min_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        let fastest = measured.into_iter().min_by(|a, b| a.seconds.total_cmp(&b.seconds));
         let peak_memory_bytes = peak_memory_bytes().unwrap_or(0);
         Ok(Self { peak_memory_bytes, ..fastest.context("no decision was made")? })
     }

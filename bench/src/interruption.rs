@@ -68,9 +68,9 @@ fn report(what: &str, sent: &BTreeMap<String, Instant>, closed: &Closed) {
     times.sort_by(f64::total_cmp);
     let first = sent.values().min();
     let last = sent.keys().filter_map(|node| Some(closed.get(node)?.1)).max();
-    let all = first.zip(last).map_or(f64::NAN, |(first, last)| (last - *first).as_secs_f64());
+    let span = first.zip(last).map_or(f64::NAN, |(first, last)| (last - *first).as_secs_f64());
     println!(
-        "{} warnings {what}, until the node is tainted: p50 {:.2} s, p99 {:.2} s, max {:.2} s; all within {all:.1} s",
+        "{} warnings {what}, until the node is tainted: p50 {:.2} s, p99 {:.2} s, max {:.2} s; all within {span:.1} s",
         times.len(),
         percentile(&times, 50),
         percentile(&times, 99),

@@ -83,14 +83,14 @@ impl Karpenter {
     pub fn measure(&mut self, snapshot: &Path, catalogue: &Path, limit: Duration) -> Result<Figures> {
         let request =
             json!({"snapshot": snapshot, "catalog": catalogue, "limitSeconds": limit.as_secs_f64()});
-        let mut all: Vec<Figures> = Vec::new();
+        let mut measured: Vec<Figures> = Vec::new();
         repeat(|| {
-            all.push(serde_json::from_value(self.ask(&request)?)?);
+            measured.push(serde_json::from_value(self.ask(&request)?)?);
             Ok(())
         })?;
         // Later runs of one process hold more than a decision needs.
-        let peak_memory_bytes = all.first().map_or(0, |first| first.peak_memory_bytes);
-        let fastest = all.into_iter().min_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        let peak_memory_bytes = measured.first().map_or(0, |first| first.peak_memory_bytes);
+        let fastest = measured.into_iter().min_by(|a, b| a.seconds.total_cmp(&b.seconds));
         Ok(Figures { peak_memory_bytes, ..fastest.context("no decision was made")? })
     }
 

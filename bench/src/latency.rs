@@ -72,11 +72,11 @@ pub(crate) fn create(kubernetes: &Kubernetes, size: usize) -> Result<BTreeMap<St
             .collect();
         threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
     });
-    let mut all = BTreeMap::new();
+    let mut created = BTreeMap::new();
     for part in parts {
-        all.extend(part?);
+        created.extend(part?);
     }
-    Ok(all)
+    Ok(created)
 }
 
 fn create_one(kubernetes: &Kubernetes, number: usize) -> Result<(String, Instant)> {

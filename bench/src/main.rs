@@ -34,9 +34,9 @@ struct Arguments {
 #[derive(Subcommand)]
 enum What {
     /// Our planner and Karpenter's scheduler on the same files
-    Planner(planner::Settings),
+    Planner(planner::PlannerOptions),
     /// Consolidation of clusters that run already
-    Consolidate(consolidate::Settings),
+    Consolidate(consolidate::ConsolidateOptions),
     /// From starting a function to its first call
     Start,
     /// From a pod to its fleet request
@@ -50,11 +50,11 @@ enum What {
     /// What the functions read of a large cluster, in bytes
     Traffic,
     /// Write a scenario's file
-    Scenario(ScenarioSettings),
+    Scenario(ScenarioOptions),
     /// Our planner and Karpenter's scheduler on random small clusters
-    Differential(search::Settings),
+    Differential(search::DifferentialOptions),
     /// A digest of each decision and each simulated world, to compare two builds
-    Digests(digests::Settings),
+    Digests(digests::DigestsOptions),
     /// One decision of ours about one file, as JSON
     #[command(hide = true)]
     Decide(planner::Decide),
@@ -64,7 +64,7 @@ enum What {
 }
 
 #[derive(clap::Args)]
-struct ScenarioSettings {
+struct ScenarioOptions {
     /// Which
     scenario: Scenario,
     /// How many pods wait
@@ -86,8 +86,8 @@ fn main() -> ExitCode {
 fn run(what: Option<What>) -> Result<()> {
     match what {
         None => {
-            planner::run(&planner::Settings::default())?;
-            consolidate::run(&consolidate::Settings::default())?;
+            planner::run(&planner::PlannerOptions::default())?;
+            consolidate::run(&consolidate::ConsolidateOptions::default())?;
             start::run()?;
             latency::run()?;
             placing::run()?;
@@ -95,24 +95,24 @@ fn run(what: Option<What>) -> Result<()> {
             memory::run()?;
             traffic::run()
         }
-        Some(What::Planner(settings)) => planner::run(&settings),
-        Some(What::Consolidate(settings)) => consolidate::run(&settings),
+        Some(What::Planner(options)) => planner::run(&options),
+        Some(What::Consolidate(options)) => consolidate::run(&options),
         Some(What::Start) => start::run(),
         Some(What::Latency) => latency::run(),
         Some(What::Placing) => placing::run(),
         Some(What::Interruption) => interruption::run(),
         Some(What::Memory) => memory::run(),
         Some(What::Traffic) => traffic::run(),
-        Some(What::Scenario(settings)) => write_scenario(settings),
-        Some(What::Differential(settings)) => search::run(&settings),
-        Some(What::Digests(settings)) => digests::run(&settings),
+        Some(What::Scenario(options)) => write_scenario(options),
+        Some(What::Differential(options)) => search::run(&options),
+        Some(What::Digests(options)) => digests::run(&options),
         Some(What::Decide(decide)) => planner::decide(&decide),
         Some(What::DecideConsolidation(decide)) => consolidate::decide(&decide),
     }
 }
 
-fn write_scenario(settings: ScenarioSettings) -> Result<()> {
-    let ScenarioSettings { scenario, pods, file, seed, trace } = settings;
+fn write_scenario(options: ScenarioOptions) -> Result<()> {
+    let ScenarioOptions { scenario, pods, file, seed, trace } = options;
     Recipe { scenario, pods, seed, types: &catalogue::embedded()?, trace }.write(&file)
 }
 

@@ -23,7 +23,7 @@ const ALONE: (Scenario, usize) = (Scenario::Existing, 100_000);
 
 /// What `planner` takes.
 #[derive(Args, Clone)]
-pub(crate) struct Settings {
+pub(crate) struct PlannerOptions {
     /// Scenarios; all by default
     #[arg(long, value_delimiter = ',')]
     scenarios: Vec<Scenario>,
@@ -54,7 +54,7 @@ pub(crate) struct Settings {
     keep: Option<PathBuf>,
 }
 
-impl Default for Settings {
+impl Default for PlannerOptions {
     fn default() -> Self {
         Self {
             scenarios: Vec::new(),
@@ -79,18 +79,18 @@ pub(crate) struct Decide {
 }
 
 /// Measures and prints, row by row.
-pub(crate) fn run(settings: &Settings) -> Result<()> {
+pub(crate) fn run(options: &PlannerOptions) -> Result<()> {
     let temporary = tempfile::tempdir()?;
-    let folder = settings.keep.as_deref().unwrap_or(temporary.path());
+    let folder = options.keep.as_deref().unwrap_or(temporary.path());
     std::fs::create_dir_all(folder)?;
-    let types = Arc::new(catalogue::read(settings.catalog.as_deref())?);
+    let types = Arc::new(catalogue::read(options.catalog.as_deref())?);
     let catalog = folder.join("catalog.json");
     catalogue::write(&types, &catalog)?;
-    let program = if settings.ours_only { None } else { Some(Karpenter::install()?) };
+    let program = if options.ours_only { None } else { Some(Karpenter::install()?) };
     let table = Table::new(NODE_PRICE);
     table.head(types.len());
-    for (scenario, pods) in settings.rows() {
-        let measure = Measure { settings, types: &types, catalog: &catalog, folder, scenario, pods };
+    for (scenario, pods) in options.rows() {
+        let measure = Measure { options, types: &types, catalog: &catalog, folder, scenario, pods };
         let with = program.as_deref().filter(|_| (scenario, pods) != ALONE);
         table.row(&measure.row(with)?);
     }
@@ -106,7 +106,7 @@ pub(crate) fn decide(decide: &Decide) -> Result<()> {
     Ok(())
 }
 
-impl Settings {
+impl PlannerOptions {
     /// The scenarios and sizes, in order.
     fn rows(&self) -> Vec<(Scenario, usize)> {
         let scenarios: &[Scenario] =
@@ -127,7 +127,7 @@ impl Settings {
 
 /// One row in the making.
 struct Measure<'a> {
-    settings: &'a Settings,
+    options: &'a PlannerOptions,
     types: &'a Arc<Vec<InstanceType>>,
     catalog: &'a Path,
     folder: &'a Path,
@@ -141,11 +141,11 @@ impl Measure<'_> {
         let say = |doing: &str| progress.set_message(format!("{} {}: {doing}", self.scenario, self.pods));
         say("writing the scenario");
         let file = self.folder.join(format!("{}-{}.json", self.scenario, self.pods));
-        let trace = self.settings.trace.clone();
+        let trace = self.options.trace.clone();
         let recipe = Recipe {
             scenario: self.scenario,
             pods: self.pods,
-            seed: self.settings.seed,
+            seed: self.options.seed,
             types: self.types,
             trace,
         };
@@ -156,7 +156,7 @@ impl Measure<'_> {
         let snapshot = snapshot::read(&file, self.types)?;
         let bound = lower_bound(&snapshot, NODE_PRICE)?;
         drop(snapshot);
-        let limit = Duration::from_secs(self.settings.limit);
+        let limit = Duration::from_secs(self.options.limit);
         let karpenter = match karpenter {
             Some(program) => {
                 say(&format!("Karpenter, at most {} s", limit.as_secs()));

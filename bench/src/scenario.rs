@@ -20,6 +20,7 @@ use outrigger_model::InstanceType;
 use serde_json::{Value, json};
 
 use builder::Builder;
+pub(crate) use builder::container;
 
 /// What waits, and why it is hard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]

@@ -9,11 +9,13 @@ use anyhow::Result;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use outrigger_bench::catalogue;
-use outrigger_bench::differential::{Case, Fault, Finding, Judge, Verdict, broken_laws, find, on_all_cores};
+use outrigger_bench::differential::{
+    Case, Comparison, Fault, Finding, Judge, broken_laws, find, on_all_cores,
+};
 
 /// What `differential` takes.
 #[derive(Args)]
-pub(crate) struct Settings {
+pub(crate) struct DifferentialOptions {
     /// The number of the first cluster
     #[arg(long, default_value_t = 1)]
     from: u64,
@@ -36,23 +38,23 @@ pub(crate) struct Settings {
 }
 
 /// Searches and prints.
-pub(crate) fn run(settings: &Settings) -> Result<()> {
-    let mut out: Box<dyn Write> = match &settings.out {
+pub(crate) fn run(options: &DifferentialOptions) -> Result<()> {
+    let mut out: Box<dyn Write> = match &options.out {
         Some(file) => Box::new(File::create(file)?),
         None => Box::new(std::io::stdout()),
     };
-    if let Some(folder) = &settings.lists {
+    if let Some(folder) = &options.lists {
         std::fs::create_dir_all(folder)?;
         catalogue::write(&Case::types(), &folder.join("catalog.json"))?;
     }
-    let progress = ProgressBar::new(settings.cases);
+    let progress = ProgressBar::new(options.cases);
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg} ({elapsed})") {
         progress.set_style(style);
     }
-    let numbers = settings.from..settings.from + settings.cases;
-    let start = || if settings.laws { Ok(None) } else { Judge::start().map(Some) };
+    let numbers = options.from..options.from + options.cases;
+    let start = || if options.laws { Ok(None) } else { Judge::start().map(Some) };
     let looked_at = on_all_cores(numbers, start, |judge, number| {
-        let one = look(judge.as_mut(), number, settings.shrinks)?;
+        let one = look(judge.as_mut(), number, options.shrinks)?;
         progress.inc(1);
         if let Some(finding) = &one.finding {
             progress.println(format!("{number}: {}", kind(finding)));
@@ -73,17 +75,18 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
         if let Some(finding) = finding {
             *kinds.entry(kind(&finding)).or_default() += 1;
             writeln!(out, "{finding}")?;
-            if let Some(folder) = &settings.lists {
+            if let Some(folder) = &options.lists {
                 std::fs::write(folder.join(format!("{}.json", finding.number)), finding.list.to_string())?;
             }
         }
     }
     ratios.sort_by(f64::total_cmp);
     let mean = ratios.iter().sum::<f64>() / ratios.len().max(1) as f64;
-    writeln!(out, "{} clusters: findings {kinds:?}", settings.cases)?;
+    writeln!(out, "{} clusters: findings {kinds:?}", options.cases)?;
     writeln!(
         out,
-        "as many pods placed in {}, mean cost {mean:.3} of Karpenter's; more placed in {more}; dearer for wishes only in {wishes}",
+        "as many pods placed in {}, mean cost {mean:.3} of Karpenter's; more placed in {more}; dearer for \
+         wishes only in {wishes}",
         ratios.len()
     )?;
     writeln!(out, "Karpenter's plan does not hold, by its first violation: {invalid:#?}")?;
@@ -94,13 +97,13 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
 struct LookedAt {
     finding: Option<Finding>,
     /// What came of the cluster as it was drawn; of laws there is none.
-    verdict: Verdict,
+    verdict: Comparison,
 }
 
 fn look(judge: Option<&mut Judge>, number: u64, shrinks: usize) -> Result<LookedAt> {
     let Some(judge) = judge else {
         let finding = find(number, shrinks, |case: &Case| broken_laws(&case.list()))?;
-        return Ok(LookedAt { finding, verdict: Verdict::default() });
+        return Ok(LookedAt { finding, verdict: Comparison::default() });
     };
     let mut first = None;
     let finding = find(number, shrinks, |case: &Case| {

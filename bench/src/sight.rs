@@ -27,8 +27,8 @@ pub(crate) fn watch<T: Send + 'static>(
         for change in changes {
             let Ok(change) = change else { return };
             let object = &change["object"];
-            if let (Some(name), Some(found)) = (object["metadata"]["name"].as_str(), look(object)) {
-                lock(&noted).entry(name.to_owned()).or_insert_with(|| (found, Instant::now()));
+            if let (Some(name), Some(sight)) = (object["metadata"]["name"].as_str(), look(object)) {
+                lock(&noted).entry(name.to_owned()).or_insert_with(|| (sight, Instant::now()));
             }
         }
     });

@@ -11,17 +11,17 @@ use outrigger_model::{ClassOffer, InstanceType, NodeClass, NodePool, Snapshot};
 /// Reads a file of Kubernetes objects.
 pub fn read(file: &Path, types: &Arc<Vec<InstanceType>>) -> Result<Snapshot> {
     let dump = Dump::read(&[file])?;
-    of(dump, types).with_context(|| format!("in {}", file.display()))
+    from_dump(dump, types).with_context(|| format!("in {}", file.display()))
 }
 
 /// Reads a List that is at hand already.
 pub fn parse(list: &str, types: &Arc<Vec<InstanceType>>) -> Result<Snapshot> {
-    of(Dump::parse(&[("scenario", list)])?, types)
+    from_dump(Dump::parse(&[("scenario", list)])?, types)
 }
 
 /// Every object must be one that we can use: a scenario that loses some would compare apples with
 /// pears.
-fn of(dump: Dump, types: &Arc<Vec<InstanceType>>) -> Result<Snapshot> {
+fn from_dump(dump: Dump, types: &Arc<Vec<InstanceType>>) -> Result<Snapshot> {
     ensure!(dump.invalid.is_empty(), "objects that cannot be used: {:#?}", dump.invalid);
     let references: BTreeSet<_> = dump.node_pools.iter().map(NodePool::node_class).cloned().collect();
     let offer = |reference| ClassOffer {

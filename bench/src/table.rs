@@ -39,7 +39,8 @@ impl Table {
     /// Says what is compared, and prints the headings.
     pub(crate) fn head(&self, types: usize) {
         anstream::println!(
-            "{types} instance types, {} for each node beside its instance; ours / Karpenter's; < where Karpenter was cut short",
+            "{types} instance types, {} for each node beside its instance; ours / Karpenter's; < where \
+             Karpenter was cut short",
             self.node_price
         );
         print_head(&COLUMNS);
@@ -48,9 +49,9 @@ impl Table {
     pub(crate) fn row(&self, row: &Row) {
         let Row { scenario, pods, ours, karpenter, bound } = row;
         let karpenter = karpenter.as_ref();
-        let pair = |of: &dyn Fn(&Figures) -> String| {
-            let theirs = karpenter.map_or_else(|| "-".to_owned(), of);
-            format!("{} / {theirs}", of(ours))
+        let pair = |shown: &dyn Fn(&Figures) -> String| {
+            let theirs = karpenter.map_or_else(|| "-".to_owned(), shown);
+            format!("{} / {theirs}", shown(ours))
         };
         let cut = |figures: &Figures| if figures.complete { "" } else { "<" };
         let money = |dollars: f64| format!("{dollars:.2} ({:.3})", dollars / bound.cost_per_hour);

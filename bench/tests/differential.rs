@@ -25,7 +25,7 @@ const COMPARED_MIN: usize = 125;
 
 #[test]
 fn no_worse_than_karpenter() {
-    let found = on_all_cores(1..CASES + 1, Judge::start, |judge, number| {
+    let judged = on_all_cores(1..CASES + 1, Judge::start, |judge, number| {
         let mut theirs = None;
         let finding = find(number, SHRINKS, |case: &Case| {
             let verdict = judge.judge(&case.list())?;
@@ -34,7 +34,7 @@ fn no_worse_than_karpenter() {
         })?;
         Ok((finding, theirs.unwrap_or_default()))
     });
-    let (findings, theirs): (Vec<_>, Vec<Vec<String>>) = found.unwrap().into_iter().unzip();
+    let (findings, theirs): (Vec<_>, Vec<Vec<String>>) = judged.unwrap().into_iter().unzip();
     let findings: Vec<Finding> = findings.into_iter().flatten().collect();
     for (number, theirs) in (1..).zip(&theirs).filter(|(_, theirs)| !theirs.is_empty()) {
         println!("case {number} is not compared, Karpenter's plan does not hold: {}", theirs.join("; "));
@@ -47,8 +47,8 @@ fn no_worse_than_karpenter() {
 #[test]
 fn laws_hold() {
     let laws = |(): &mut (), number| find(number, SHRINKS_OF_LAWS, |case| broken_laws(&case.list()));
-    let found = on_all_cores(1..CASES_OF_LAWS + 1, || Ok(()), laws);
-    let findings: Vec<Finding> = found.unwrap().into_iter().flatten().collect();
+    let broken = on_all_cores(1..CASES_OF_LAWS + 1, || Ok(()), laws);
+    let findings: Vec<Finding> = broken.unwrap().into_iter().flatten().collect();
     report(&findings, KNOWN_FINDINGS_OF_LAWS);
 }
 
@@ -66,8 +66,8 @@ fn laws_hold_where_they_once_did_not() {
 /// Each finding can be looked at again with
 /// `cargo xtask bench differential --from NUMBER --cases 1`.
 #[track_caller]
-fn report(findings: &[Finding], known: usize) {
-    let all: Vec<String> = findings.iter().map(ToString::to_string).collect();
-    println!("{} findings:\n{}", findings.len(), all.join("\n"));
-    assert!(findings.len() <= known, "{} findings; known: {known}", findings.len());
+fn report(findings: &[Finding], expected: usize) {
+    let texts: Vec<String> = findings.iter().map(ToString::to_string).collect();
+    println!("{} findings:\n{}", findings.len(), texts.join("\n"));
+    assert!(findings.len() <= expected, "{} findings; known: {expected}", findings.len());
 }

@@ -14,8 +14,8 @@ pub(crate) fn format() -> Result<()> {
 /// it.
 pub(crate) fn lints() -> Result<()> {
     // What plain `cargo test` leaves out is not among all targets.
-    let (all, on_servers) = (["--all-targets"], tests::on_servers());
-    for targets in [&all[..], &on_servers] {
+    let (all_targets, on_servers) = (["--all-targets"], tests::on_servers());
+    for targets in [&all_targets[..], &on_servers] {
         run(workspace("clippy")?.args(targets).args(["--", "-D", "warnings"]))?;
     }
     run(cargo("check")?.args(["--release", "-p", "outrigger"]))

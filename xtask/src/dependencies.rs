@@ -23,12 +23,14 @@ pub(crate) fn run() -> Result<()> {
         tree.args(["-p", package, "-e", "normal", "--prefix", "none", "--format", "{p}"]);
         let tree = output(&mut tree)?;
         let names = tree.lines().filter_map(|line| line.split_whitespace().next());
-        let mut found: Vec<&str> = names.filter(|name| forbidden(name)).collect();
-        found.sort_unstable();
-        found.dedup();
-        if let Some(first) = found.first() {
-            let all = found.join(", ");
-            bail!("{package} depends on {all}; see how with `cargo tree -e normal -p {package} -i {first}`");
+        let mut forbidden_packages: Vec<&str> = names.filter(|name| forbidden(name)).collect();
+        forbidden_packages.sort_unstable();
+        forbidden_packages.dedup();
+        if let Some(first) = forbidden_packages.first() {
+            let packages = forbidden_packages.join(", ");
+            bail!(
+                "{package} depends on {packages}; see how with `cargo tree -e normal -p {package} -i {first}`"
+            );
         }
         eprintln!("{package}: nothing forbidden");
     }

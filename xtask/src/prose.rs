@@ -29,7 +29,7 @@ pub(crate) fn complaints_about(name: &str, text: &str) -> Vec<String> {
     }
     let sentences: Vec<String> = paragraphs.iter().flat_map(Paragraph::sentences).collect();
     let words = |sentence: &String| sentence.split_whitespace().count();
-    let long: Vec<&String> = sentences.iter().filter(|it| words(it) > SENTENCE_WORDS).collect();
+    let long: Vec<&String> = sentences.iter().filter(|sentence| words(sentence) > SENTENCE_WORDS).collect();
     if long.len() > sentences.len() / SENTENCES_PER_LONG_ONE {
         complaints.extend(long.into_iter().map(|sentence| {
             let begins: Vec<&str> = sentence.split_whitespace().take(8).collect();
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn the_first_page_is_short() {
-        let found = complaints_about("README.md", &"Short.\n".repeat(111));
-        assert_eq!(found, ["README.md: 111 lines, more than 110"]);
+        let complaints = complaints_about("README.md", &"Short.\n".repeat(111));
+        assert_eq!(complaints, ["README.md: 111 lines, more than 110"]);
     }
 }

@@ -31,9 +31,9 @@ pub(crate) fn tools() -> Result<()> {
 /// Installs every tool and returns what the template needs.
 pub(crate) fn installed() -> Result<Tools> {
     let text = output(command()?.args(["tools", "-o", "json"]))?;
-    let all: Value = serde_json::from_str(&text).context("reading the list of tools")?;
+    let tools: Value = serde_json::from_str(&text).context("reading the list of tools")?;
     let folder = |name: &str| {
-        let path = all[name].as_str().map(PathBuf::from);
+        let path = tools[name].as_str().map(PathBuf::from);
         path.with_context(|| format!("the list of tools lacks {name}"))
     };
     Ok(Tools { lambda: folder("lambda")?, sam: folder("sam")? })

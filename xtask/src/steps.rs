@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use crate::{build, check, crds, dependencies, sources, stack, template, tests};
 
 /// Something that is done, and timed.
-pub(crate) struct Step {
+pub(crate) struct TestStep {
     /// What `cargo xtask test` calls it.
     name: &'static str,
     heading: &'static str,
@@ -24,12 +24,12 @@ const fn step(
     budget: u64,
     heading: &'static str,
     act: fn(&[String]) -> Result<()>,
-) -> Step {
-    Step { name, heading, budget, act }
+) -> TestStep {
+    TestStep { name, heading, budget, act }
 }
 
 /// The cheap ones first.
-pub(crate) const CHECK: &[Step] = &[
+pub(crate) const CHECK: &[TestStep] = &[
     step("sources", 5, "rules for sources", |_| sources::run()),
     step("format", 5, "format", |_| check::format()),
     step("dependencies", 5, "forbidden dependencies", |_| dependencies::run()),
@@ -37,7 +37,7 @@ pub(crate) const CHECK: &[Step] = &[
 ];
 
 /// What follows the checks in a whole run.
-const AFTER_CHECK: &[Step] = &[
+const AFTER_CHECK: &[TestStep] = &[
     step("build", 360, "command, functions and tests, built", |_| build::everything()),
     step("crds", 5, "definitions in infra/kubernetes/crds", |_| crds::run(false)),
     step("template", 30, "template", |_| template::validate()),
@@ -49,7 +49,7 @@ const AFTER_CHECK: &[Step] = &[
 ];
 
 /// What is drawn, in its full size; the suite plays a part of each.
-pub(crate) const SOAK: &[Step] = &[
+pub(crate) const SOAK: &[TestStep] = &[
     step("seeds", 1_200, "20,000 worlds from seeds", |_| build::simulate(&["--seeds", "20000"])),
     step("absences", 1_200, "each guard taken away", |_| {
         build::absences(&["--seeds", "5000", "--write", "tests/ABSENCES.md"])
@@ -64,24 +64,24 @@ pub(crate) const SOAK: &[Step] = &[
 ];
 
 /// Tools first, then all checks, then all tests.
-pub(crate) fn whole() -> Vec<&'static Step> {
-    const TOOLS: &Step = &step("tools", 10, "tools of the local stack", |_| stack::tools());
+pub(crate) fn whole() -> Vec<&'static TestStep> {
+    const TOOLS: &TestStep = &step("tools", 10, "tools of the local stack", |_| stack::tools());
     std::iter::once(TOOLS).chain(CHECK).chain(AFTER_CHECK).collect()
 }
 
 /// One step of a whole run, by its name, with `arguments` for its test program.
 pub(crate) fn one(name: &str, arguments: &[String]) -> Result<()> {
-    let all = whole();
-    let Some(step) = all.iter().find(|step| step.name == name) else {
-        let names: Vec<&str> = all.iter().map(|step| step.name).collect();
+    let steps = whole();
+    let Some(step) = steps.iter().find(|step| step.name == name) else {
+        let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
         bail!("there is no step {name}; there are: {}", names.join(", "));
     };
     run(&[*step], arguments)
 }
 
 /// Runs steps in order, stops at the first that fails, and shows how long each took.
-pub(crate) fn run(steps: &[&Step], arguments: &[String]) -> Result<()> {
-    let mut times: Vec<(&Step, Duration)> = Vec::new();
+pub(crate) fn run(steps: &[&TestStep], arguments: &[String]) -> Result<()> {
+    let mut times: Vec<(&TestStep, Duration)> = Vec::new();
     let mut result = Ok(());
     for (index, step) in steps.iter().enumerate() {
         let (time, done) = act(step, index + 1, steps.len(), arguments);
@@ -97,7 +97,7 @@ pub(crate) fn run(steps: &[&Step], arguments: &[String]) -> Result<()> {
 
 /// Plays everything that is drawn, to its end whatever fails.
 pub(crate) fn soak() -> Result<()> {
-    let mut times: Vec<(&Step, Duration)> = Vec::new();
+    let mut times: Vec<(&TestStep, Duration)> = Vec::new();
     let mut failed = Vec::new();
     for (index, step) in SOAK.iter().enumerate() {
         let (time, done) = act(step, index + 1, SOAK.len(), &[]);
@@ -114,8 +114,8 @@ pub(crate) fn soak() -> Result<()> {
     Ok(())
 }
 
-fn act(step: &Step, number: usize, of: usize, arguments: &[String]) -> (Duration, Result<()>) {
-    eprintln!("\n=== {number} of {of}: {}", step.heading);
+fn act(step: &TestStep, number: usize, step_count: usize, arguments: &[String]) -> (Duration, Result<()>) {
+    eprintln!("\n=== {number} of {step_count}: {}", step.heading);
     let began = Instant::now();
     let done = (step.act)(arguments).with_context(|| format!("step '{}' failed", step.name));
     eprintln!("--- {:.1} s", began.elapsed().as_secs_f32());
@@ -123,7 +123,7 @@ fn act(step: &Step, number: usize, of: usize, arguments: &[String]) -> (Duration
 }
 
 /// A line for each step that ran: seconds, budget, name, and whether it took longer than it should.
-fn table(times: &[(&Step, Duration)], all: usize) -> String {
+fn table(times: &[(&TestStep, Duration)], total: usize) -> String {
     let mut lines = vec![format!("{:>8}  {:>6}  step", "seconds", "budget")];
     for (step, time) in times {
         let over = if time.as_secs() > step.budget { "  over" } else { "" };
@@ -137,7 +137,7 @@ fn table(times: &[(&Step, Duration)], all: usize) -> String {
     }
     let spent: Duration = times.iter().map(|(_, time)| *time).sum();
     let budget: u64 = times.iter().map(|(step, _)| step.budget).sum();
-    lines.push(format!("{:>8.1}  {budget:>6}  {} of {all} steps", spent.as_secs_f32(), times.len()));
+    lines.push(format!("{:>8.1}  {budget:>6}  {} of {total} steps", spent.as_secs_f32(), times.len()));
     lines.join("\n")
 }
 
@@ -151,8 +151,13 @@ mod tests_of_steps {
     fn a_step_over_its_budget_is_named() {
         let (short, long) = (step("a", 2, "first", |_| Ok(())), step("b", 2, "second", |_| Ok(())));
         let times = [(&short, Duration::from_millis(1_500)), (&long, Duration::from_secs(3))];
-        let expected = " seconds  budget  step\n     1.5       2  a: first\n     3.0       2  b: second  over\n     4.5       4  2 of 5 steps";
-        assert_eq!(table(&times, 5), expected);
+        let expected = [
+            " seconds  budget  step",
+            "     1.5       2  a: first",
+            "     3.0       2  b: second  over",
+            "     4.5       4  2 of 5 steps",
+        ];
+        assert_eq!(table(&times, 5), expected.join("\n"));
     }
 
     #[test]

@@ -58,9 +58,9 @@ struct Kind<'a> {
 struct Scale(Vec<(String, f64)>);
 
 impl Market {
-    pub(super) fn of(snapshot: &Snapshot, node_price: Price) -> Self {
+    pub(super) fn new(snapshot: &Snapshot, node_price: Price) -> Self {
         let waiting: Vec<&Pod> = snapshot.pods.iter().filter(|pod| pod.is_provisionable()).collect();
-        let scale = Scale::of(&waiting);
+        let scale = Scale::for_pods(&waiting);
         let (kinds, mut columns) = columns(snapshot, node_price, &scale);
         let mut groups: Vec<Group> = Vec::new();
         let mut by_rights: HashMap<Vec<bool>, usize> = HashMap::new();
@@ -99,7 +99,7 @@ impl Market {
 }
 
 impl Scale {
-    fn of(waiting: &[&Pod]) -> Self {
+    fn for_pods(waiting: &[&Pod]) -> Self {
         let names: BTreeSet<&str> = waiting.iter().flat_map(|pod| asked(&pod.spec.requests)).collect();
         let largest =
             |name: &str| waiting.iter().map(|pod| pod.spec.requests.get(name).as_f64()).fold(0.0, f64::max);
@@ -154,9 +154,12 @@ fn free(snapshot: &Snapshot, scale: &Scale) -> Vec<f64> {
     let pods = snapshot.pods_by_node();
     let mut free = vec![0.0; scale.0.len()];
     for node in &snapshot.nodes {
-        let mut left = node.allocatable.clone();
-        pods.get(node.name.as_str()).into_iter().flatten().for_each(|pod| left.subtract(&pod.spec.requests));
-        free.iter_mut().zip(scale.of_resources(&left)).for_each(|(sum, more)| *sum += more);
+        let mut remaining = node.allocatable.clone();
+        pods.get(node.name.as_str())
+            .into_iter()
+            .flatten()
+            .for_each(|pod| remaining.subtract(&pod.spec.requests));
+        free.iter_mut().zip(scale.of_resources(&remaining)).for_each(|(sum, more)| *sum += more);
     }
     free
 }
@@ -166,16 +169,22 @@ impl<'a> Kind<'a> {
         pool: &'a NodePool,
         requirements: &Requirements,
         class_taints: &[Taint],
-        of: &'a InstanceType,
+        instance_type: &'a InstanceType,
         capacity_type: CapacityType,
     ) -> Self {
-        let mut labels = of.labels.clone();
+        let mut labels = instance_type.labels.clone();
         labels.extend(pool.spec.template.metadata.labels.clone());
         labels.insert(CAPACITY_TYPE.into(), capacity_type.to_string());
-        labels.insert(INSTANCE_TYPE.into(), of.name.clone());
+        labels.insert(INSTANCE_TYPE.into(), instance_type.name.clone());
         labels.insert(NODE_POOL.into(), pool.name.clone());
         let taints = pool.spec.template.spec.taints.iter().chain(class_taints).cloned().collect();
-        Self { pool, pool_requirements: requirements.clone(), labels, taints, allocatable: &of.allocatable }
+        Self {
+            pool,
+            pool_requirements: requirements.clone(),
+            labels,
+            taints,
+            allocatable: &instance_type.allocatable,
+        }
     }
 
     fn is_of_its_pool(&self) -> bool {
@@ -184,7 +193,7 @@ impl<'a> Kind<'a> {
             .iter()
             .filter(|(key, _)| labels::is_well_known(key) && !OPEN.contains(key));
         let fixed: Requirements =
-            fixed.fold(Requirements::new(), |all, (key, one)| all.with(key, one.clone()));
+            fixed.fold(Requirements::new(), |requirements, (key, one)| requirements.with(key, one.clone()));
         fixed.match_labels(&self.labels).is_ok() && self.pool.spec.replicas.is_none()
     }
 

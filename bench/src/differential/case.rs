@@ -12,6 +12,7 @@ use super::pieces::{
 };
 use super::pods::{Workload, storage_classes, workload};
 use crate::catalogue;
+use crate::scenario::container;
 
 /// Types that nodes which exist may be.
 const NODE_TYPES: [&str; 4] = ["c6a.xlarge", "m5.2xlarge", "m6g.xlarge", "r6a.large"];
@@ -65,16 +66,16 @@ impl Case {
 impl ExistingNode {
     fn objects(&self, name: &str, items: &mut Vec<Value>) {
         let Some(kind) = TYPES.iter().find(|kind| kind.name == self.instance_type) else { return };
-        let mut all = kind.labels.clone();
+        let mut node_labels = kind.labels.clone();
         let pool = [(labels::NODE_POOL, "a"), (labels::REGISTERED, "true"), (labels::INITIALIZED, "true")];
-        let own = [
+        let of_node = [
             (ZONE, self.zone),
             (CAPACITY_TYPE, self.capacity_type),
             (HOST, name),
             (labels::REGION, "us-east-1"),
         ];
-        for (key, value) in own.into_iter().chain(pool.into_iter().filter(|_| self.has_pool)) {
-            all.insert(key.to_owned(), value.to_owned());
+        for (key, value) in of_node.into_iter().chain(pool.into_iter().filter(|_| self.has_pool)) {
+            node_labels.insert(key.to_owned(), value.to_owned());
         }
         let mut spec = json!({"providerID": format!("aws:///{}/{name}", self.zone)});
         if !self.taints.is_null() {
@@ -82,7 +83,7 @@ impl ExistingNode {
         }
         items.push(json!({
             "apiVersion": "v1", "kind": "Node",
-            "metadata": {"name": name, "uid": name, "labels": all, "creationTimestamp": "2026-11-01T00:00:00Z"},
+            "metadata": {"name": name, "uid": name, "labels": node_labels, "creationTimestamp": "2026-11-01T00:00:00Z"},
             "spec": spec,
             "status": {
                 "capacity": kind.counted(), "allocatable": kind.allocatable,
@@ -125,18 +126,23 @@ fn pool(name: &'static str) -> BoxedStrategy<Value> {
                 requirements.retain(|one| one["key"] != "team");
             }
             let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
-            let mut spec = json!({"template": {"spec": {"nodeClassRef": class, "requirements": requirements}}});
-            for (place, value) in [("/template/spec/taints", taints), ("/limits", limits), ("/weight", weight), ("/template/metadata", labels)] {
-                if value.is_null() {
-                    continue;
-                }
-                let value = if place.ends_with("metadata") { json!({"labels": value}) } else { value };
-                let (parent, field) = place.rsplit_once('/').unwrap_or_default();
+            let mut spec =
+                json!({"template": {"spec": {"nodeClassRef": class, "requirements": requirements}}});
+            let metadata = if labels.is_null() { labels } else { json!({"labels": labels}) };
+            let fields = [
+                ("/template/spec/taints", taints),
+                ("/limits", limits),
+                ("/weight", weight),
+                ("/template/metadata", metadata),
+            ];
+            for (pointer, value) in fields.into_iter().filter(|(_, value)| !value.is_null()) {
+                let (parent, field) = pointer.rsplit_once('/').unwrap_or_default();
                 if let Some(parent) = spec.pointer_mut(parent) {
                     parent[field] = value;
                 }
             }
-            json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name, "uid": name}, "spec": spec})
+            let metadata = json!({"name": name, "uid": name});
+            json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": metadata, "spec": spec})
         })
         .boxed()
 }
@@ -147,15 +153,16 @@ fn daemon() -> BoxedStrategy<Value> {
     (selector, tolerations, 1..4_i32)
         .prop_map(|(selector, tolerations, size)| {
             let requests = json!({"cpu": format!("{}m", 50 * size), "memory": format!("{}Mi", 100 * size)});
-            let mut spec = json!({"containers": [{"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": requests}}]});
+            let mut spec = json!({"containers": [container(&requests)]});
             for (name, value) in [("nodeSelector", selector), ("tolerations", tolerations)] {
                 if !value.is_null() {
                     spec[name] = value;
                 }
             }
+            let template = json!({"metadata": {"labels": {"d": "d"}}, "spec": spec});
             json!({
                 "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"namespace": "kube-system"},
-                "spec": {"selector": {"matchLabels": {"d": "d"}}, "template": {"metadata": {"labels": {"d": "d"}}, "spec": spec}},
+                "spec": {"selector": {"matchLabels": {"d": "d"}}, "template": template},
             })
         })
         .boxed()

@@ -18,7 +18,7 @@ pub fn on_all_cores<S, T: Send>(
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let next = AtomicU64::new(numbers.start);
     let is_over = AtomicBool::new(false);
-    let found = Mutex::new(Vec::new());
+    let results = Mutex::new(Vec::new());
     let work = || -> Result<()> {
         let mut state = start()?;
         while !is_over.load(Ordering::Relaxed) {
@@ -27,7 +27,7 @@ pub fn on_all_cores<S, T: Send>(
                 break;
             }
             let one = each(&mut state, number)?;
-            found.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((number, one));
+            results.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((number, one));
         }
         Ok(())
     };
@@ -38,7 +38,7 @@ pub fn on_all_cores<S, T: Send>(
             .into_iter()
             .try_for_each(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })?;
-    let mut found = found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    found.sort_by_key(|(number, _)| *number);
-    Ok(found.into_iter().map(|(_, one)| one).collect())
+    let mut results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    results.sort_by_key(|(number, _)| *number);
+    Ok(results.into_iter().map(|(_, one)| one).collect())
 }

@@ -14,8 +14,8 @@ use crate::karpenter::{ForeignNode, ForeignPlan};
 pub(super) fn plan(snapshot: &Snapshot, foreign: &ForeignPlan) -> Plan {
     let pods: BTreeMap<String, &Pod> = snapshot.pods.iter().map(|pod| (pod.id.to_string(), pod)).collect();
     let nominated = |names: &[String]| -> Vec<NominatedPod> {
-        let known = names.iter().filter_map(|name| pods.get(name));
-        known.map(|pod| NominatedPod { pod: pod.id.clone(), uid: pod.uid.clone() }).collect()
+        let nominees = names.iter().filter_map(|name| pods.get(name));
+        nominees.map(|pod| NominatedPod { pod: pod.id.clone(), uid: pod.uid.clone() }).collect()
     };
     let nodes = foreign.nodes.iter().enumerate().filter_map(|(index, node)| {
         let pool = snapshot.node_pools.iter().find(|pool| pool.name == node.node_pool)?;
@@ -44,9 +44,9 @@ fn planned(
     pods: Vec<NominatedPod>,
 ) -> PlannedNode {
     let requirements: Requirements = node.requirements.iter().collect();
-    let known = node.instance_types.iter().filter_map(|name| types.iter().find(|kind| &kind.name == name));
+    let kinds = node.instance_types.iter().filter_map(|name| types.iter().find(|kind| &kind.name == name));
     let mut ranked: Vec<(RankedType, &InstanceType)> =
-        known.filter_map(|kind| Some((rank(kind, node.capacity_type, &requirements)?, kind))).collect();
+        kinds.filter_map(|kind| Some((rank(kind, node.capacity_type, &requirements)?, kind))).collect();
     ranked.sort_by(|a, b| (a.0.price(), &a.0.name).cmp(&(b.0.price(), &b.0.name)));
     ranked.truncate(PlannedNode::MAX_TYPES);
     let mut reserved = Resources::new();
@@ -57,8 +57,11 @@ fn planned(
         allocatable = least.collect();
     }
     let instance_types: Vec<RankedType> = ranked.into_iter().map(|(ranked, _)| ranked).collect();
-    let mut zones: Vec<String> =
-        instance_types.iter().flat_map(|kind| &kind.offerings).map(|place| place.zone.clone()).collect();
+    let mut zones: Vec<String> = instance_types
+        .iter()
+        .flat_map(|kind| &kind.offerings)
+        .map(|offering| offering.zone.clone())
+        .collect();
     zones.sort();
     zones.dedup();
     PlannedNode {

@@ -55,7 +55,7 @@ pub enum Fault {
 
 /// What came of a case.
 #[derive(Debug, Default)]
-pub struct Verdict {
+pub struct Comparison {
     /// What is wrong with our plan.
     pub faults: Vec<Fault>,
     /// What is wrong with Karpenter's: a plan that would not hold is no yardstick, and is not
@@ -86,7 +86,7 @@ impl Judge {
     }
 
     /// Both sides' plans for one List, compared.
-    pub fn judge(&mut self, list: &Value) -> Result<Verdict> {
+    pub fn judge(&mut self, list: &Value) -> Result<Comparison> {
         let mut verdict = self.compare(list, Preferences::Respect)?;
         let is_dearer = matches!(verdict.faults[..], [Fault::Dearer { .. }]);
         if is_dearer && has_wishes(list) {
@@ -98,7 +98,7 @@ impl Judge {
         Ok(verdict)
     }
 
-    fn compare(&mut self, list: &Value, preferences: Preferences) -> Result<Verdict> {
+    fn compare(&mut self, list: &Value, preferences: Preferences) -> Result<Comparison> {
         let snapshot = snapshot::parse(&list.to_string(), &Case::types())?;
         let catalog = self.folder.path().join("catalog.json");
         let (theirs, foreign) = match self.karpenter.plan(list, &catalog, preferences) {
@@ -106,17 +106,17 @@ impl Judge {
             Err(error) => {
                 // One scenario that it stumbles over shall not end the others.
                 self.karpenter = Karpenter::start(&self.program)?;
-                return Ok(Verdict { theirs: vec![format!("{error:#}")], ..Verdict::default() });
+                return Ok(Comparison { theirs: vec![format!("{error:#}")], ..Comparison::default() });
             }
         };
         let ours = match ours(&snapshot, preferences) {
             Ok(ours) => ours,
-            Err(fault) => return Ok(Verdict { faults: vec![fault], ..Verdict::default() }),
+            Err(fault) => return Ok(Comparison { faults: vec![fault], ..Comparison::default() }),
         };
         let foreign_plan = foreign::plan(&snapshot, &foreign);
         let invalid = referee::check(&snapshot, &foreign_plan);
         let mut verdict =
-            Verdict { theirs: invalid.iter().map(ToString::to_string).collect(), ..Verdict::default() };
+            Comparison { theirs: invalid.iter().map(ToString::to_string).collect(), ..Comparison::default() };
         // Who fills the heavier pools further may pay for it.
         let is_priced = passed_over(&snapshot, &ours.plan) >= passed_over(&snapshot, &foreign_plan);
         if verdict.theirs.is_empty() {
@@ -126,7 +126,7 @@ impl Judge {
     }
 }
 
-impl Verdict {
+impl Comparison {
     fn compare(&mut self, ours: &Ours, theirs: &Figures, foreign: &ForeignPlan, is_priced: bool) {
         let Ours { figures, reasons, shape, .. } = ours;
         self.places_more = figures.placed() > theirs.placed();
@@ -209,7 +209,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Panic(text) => write!(f, "the planner panicked: {text}"),
-            Self::Violations(all) => write!(f, "our plan does not hold: {}", all.join("; ")),
+            Self::Violations(violations) => write!(f, "our plan does not hold: {}", violations.join("; ")),
             Self::Fewer { ours, theirs, reasons } => {
                 write!(f, "we place {ours} pods, Karpenter {theirs}; our reasons: {}", reasons.join(" | "))
             }

@@ -44,8 +44,8 @@ pub fn broken_laws(list: &Value) -> Result<Vec<Fault>> {
     }
     let violations = referee::check_with_report(&next, &again, &report);
     if !violations.is_empty() {
-        let all: Vec<String> = violations.iter().map(ToString::to_string).collect();
-        faults.push(Fault::Law("the second plan holds", all.join("; ")));
+        let texts: Vec<String> = violations.iter().map(ToString::to_string).collect();
+        faults.push(Fault::Law("the second plan holds", texts.join("; ")));
     }
     faults.extend(dearer_with_more_types(&snapshot, has_wishes(list)));
     Ok(faults)
@@ -85,25 +85,25 @@ fn dearer_with_more_types(snapshot: &Snapshot, has_wishes: bool) -> Option<Fault
         let kept = offer.instance_types.iter().enumerate().filter(|(index, _)| index % 2 == 0);
         offer.instance_types = Arc::new(kept.map(|(_, kind)| kind.clone()).collect());
     }
-    let found = dearer(snapshot, &fewer, Preferences::Respect)?;
+    let fault = dearer(snapshot, &fewer, Preferences::Respect)?;
     if choices(snapshot) != choices(&fewer) {
         return None;
     }
     // More types may fulfil more wishes, which count as demands first.
-    if has_wishes { dearer(snapshot, &fewer, Preferences::Ignore) } else { Some(found) }
+    if has_wishes { dearer(snapshot, &fewer, Preferences::Ignore) } else { Some(fault) }
 }
 
 fn dearer(snapshot: &Snapshot, fewer: &Snapshot, preferences: Preferences) -> Option<Fault> {
     let (plan, small) = (&decide_by_price(snapshot, preferences), decide_by_price(fewer, preferences));
     let paid = |plan: &Plan| (plan.price() + plan.node_price()).dollars();
-    let (all, some) = (placed(plan), placed(&small));
-    let is_alike = all == some && carried(snapshot, plan) == carried(snapshot, &small);
+    let (with_all, with_half) = (placed(plan), placed(&small));
+    let is_alike = with_all == with_half && carried(snapshot, plan) == carried(snapshot, &small);
     let is_dearer = is_alike
         && passed_over(snapshot, plan) >= passed_over(snapshot, &small)
         && paid(plan) > paid(&small) * (1.0 + DEARER) + 1e-6;
-    (all < some || is_dearer).then(|| {
+    (with_all < with_half || is_dearer).then(|| {
         let what = format!(
-            "{all} pods for {:.4} $/h of all types, {some} for {:.4} of every other one",
+            "{with_all} pods for {:.4} $/h of all types, {with_half} for {:.4} of every other one",
             paid(plan),
             paid(&small)
         );
@@ -130,9 +130,9 @@ fn carried(snapshot: &Snapshot, plan: &Plan) -> Resources {
     let requests: BTreeMap<&str, &Resources> =
         snapshot.pods.iter().map(|pod| (pod.uid.as_str(), &pod.spec.requests)).collect();
     let new = plan.nodes.iter().flat_map(|node| &node.pods);
-    let all = new.chain(plan.existing.iter().flat_map(|placement| &placement.pods));
+    let placed = new.chain(plan.existing.iter().flat_map(|placement| &placement.pods));
     let mut sum = Resources::new();
-    all.filter_map(|pod| requests.get(pod.uid.as_str())).for_each(|one| sum.add(one));
+    placed.filter_map(|pod| requests.get(pod.uid.as_str())).for_each(|one| sum.add(one));
     sum
 }
 

@@ -76,7 +76,7 @@ pub(super) fn node_selector() -> BoxedStrategy<Value> {
 }
 
 fn term() -> impl Strategy<Value = Value> {
-    prop::collection::vec(expression(), 1..3).prop_map(|all| json!({"matchExpressions": all}))
+    prop::collection::vec(expression(), 1..3).prop_map(|expressions| json!({"matchExpressions": expressions}))
 }
 
 /// Required terms, of which one must hold, and preferred ones.
@@ -93,8 +93,10 @@ pub(super) fn node_affinity() -> BoxedStrategy<Value> {
 
 /// Pods to be near to or away from; whose they are is filled in later.
 pub(super) fn pod_affinity(often: u32) -> BoxedStrategy<Value> {
-    let term =
-        || (domain(), own_or_other()).prop_map(|(key, of)| json!({"topologyKey": key, "labelSelector": of}));
+    let term = || {
+        (domain(), own_or_other())
+            .prop_map(|(key, selector)| json!({"topologyKey": key, "labelSelector": selector}))
+    };
     let required = rarely(1, 2, prop::collection::vec(term(), 1..3).prop_map(|terms| json!(terms)));
     let wish = (1..100, term()).prop_map(|(weight, term)| json!({"weight": weight, "podAffinityTerm": term}));
     let preferred = rarely(2, 1, prop::collection::vec(wish, 1..3).prop_map(|wishes| json!(wishes)));
@@ -102,22 +104,23 @@ pub(super) fn pod_affinity(often: u32) -> BoxedStrategy<Value> {
 }
 
 fn affinity((required, preferred): (Value, Value)) -> Value {
-    let mut all = json!({});
+    let mut affinity = json!({});
     for (name, terms) in [("required", required), ("preferred", preferred)] {
         if !terms.is_null() {
-            all[format!("{name}DuringSchedulingIgnoredDuringExecution")] = terms;
+            affinity[format!("{name}DuringSchedulingIgnoredDuringExecution")] = terms;
         }
     }
-    all
+    affinity
 }
 
 /// At most one spread for each label, as the API demands.
 pub(super) fn spreads() -> BoxedStrategy<Value> {
-    let all = (rarely(1, 1, spread(ZONE)), rarely(2, 1, spread(HOST)), rarely(8, 1, spread(CAPACITY_TYPE)));
-    let all = all.prop_map(|(zone, host, kind)| {
+    let spreads =
+        (rarely(1, 1, spread(ZONE)), rarely(2, 1, spread(HOST)), rarely(8, 1, spread(CAPACITY_TYPE)));
+    let spreads = spreads.prop_map(|(zone, host, kind)| {
         json!([zone, host, kind].into_iter().filter(|spread| !spread.is_null()).collect::<Vec<_>>())
     });
-    rarely(2, 1, all)
+    rarely(2, 1, spreads)
 }
 
 fn spread(key: &'static str) -> BoxedStrategy<Value> {
@@ -130,10 +133,10 @@ fn spread(key: &'static str) -> BoxedStrategy<Value> {
     );
     let rest = (rest, prop::bool::weighted(0.1));
     (1..4_i32, own_or_other(), rest)
-        .prop_map(move |(skew, of, ((required, domains, affinity, taints), by_tier))| {
+        .prop_map(move |(skew, selector, ((required, domains, affinity, taints), by_tier))| {
             let when = if required { "DoNotSchedule" } else { "ScheduleAnyway" };
             let mut spread =
-                json!({"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": when, "labelSelector": of});
+                json!({"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": when, "labelSelector": selector});
             if let Some(domains) = domains.filter(|_| required) {
                 spread["minDomains"] = json!(domains);
             }
@@ -190,16 +193,16 @@ pub(super) fn pool_requirements() -> BoxedStrategy<Vec<Value>> {
     let custom = Just(json!({"key": "team", "operator": "In", "values": ["blue", "red"]}));
     let one = prop_oneof![6 => expression(), 2 => custom, 1 => many];
     prop::collection::vec(one, 0..3)
-        .prop_map(|mut all| {
+        .prop_map(|mut requirements| {
             // Two of one label could leave nothing, which only says that such a pool is of no use.
             let mut seen = Vec::new();
-            all.retain(|one| {
+            requirements.retain(|one| {
                 let key = one["key"].clone();
                 let is_new = !seen.contains(&key);
                 seen.push(key);
                 is_new
             });
-            all
+            requirements
         })
         .boxed()
 }

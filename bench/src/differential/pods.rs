@@ -4,6 +4,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
+use crate::scenario::container;
+
 use super::pieces::{
     APPS, ZONE, ZONES, host_ports, node_affinity, node_selector, pod_affinity, spreads, tolerations,
 };
@@ -119,7 +121,7 @@ impl Workload {
         for index in 0..self.count {
             let pod = format!("{name}-{index}");
             let mut spec = self.rest.clone();
-            let mut container = json!({"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": self.requests}});
+            let mut container = container(&self.requests);
             if !self.ports.is_null() {
                 container["ports"] = self.ports.clone();
             }
@@ -159,7 +161,10 @@ impl Volume {
         let mut object = json!({
             "apiVersion": "v1", "kind": "PersistentVolumeClaim",
             "metadata": {"name": claim, "namespace": "default", "uid": claim},
-            "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": class, "resources": {"requests": {"storage": "1Gi"}}},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "storageClassName": class,
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
             "status": {"phase": "Pending"},
         });
         if let Some(zone) = zone {

@@ -96,7 +96,9 @@ impl<'a> Builder<'a> {
     pub(super) fn running_replica(&mut self, labels: &Value, requests: &Value, node: &str) {
         let mut pod = self.on_node(labels, requests, node);
         let app = &labels["app"];
-        pod["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": app, "uid": app, "controller": true}]);
+        pod["metadata"]["ownerReferences"] = json!([
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": app, "uid": app, "controller": true}
+        ]);
         self.emit(pod);
     }
 
@@ -108,7 +110,7 @@ impl<'a> Builder<'a> {
     fn pod(&mut self, labels: &Value, requests: &Value, mut rest: Value, status: &Value) -> Value {
         let number = self.pods;
         self.pods += 1;
-        rest["containers"] = json!([{"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": requests}}]);
+        rest["containers"] = json!([container(requests)]);
         json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {
@@ -122,7 +124,7 @@ impl<'a> Builder<'a> {
     /// A daemonset that runs everywhere.
     pub(super) fn daemon_set(&mut self, name: &str, requests: &Value) {
         let labels = json!({"daemon": name});
-        let container = json!({"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": requests}});
+        let container = container(requests);
         self.emit(json!({
             "apiVersion": "apps/v1", "kind": "DaemonSet",
             "metadata": {"name": name, "namespace": "kube-system", "uid": format!("daemon-{name}")},
@@ -135,6 +137,11 @@ impl<'a> Builder<'a> {
             },
         }));
     }
+}
+
+/// The container of a pod that asks for so much.
+pub(crate) fn container(requests: &Value) -> Value {
+    json!({"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": requests}})
 }
 
 /// What a container asks for.

@@ -77,7 +77,7 @@ fn is_common(kind: &InstanceType) -> bool {
 fn node(builder: &mut Builder<'_>, number: usize, kind: &InstanceType) -> String {
     let name = format!("i-{number:017x}");
     let zone = builder.pick(&ZONES);
-    let mut all = kind.labels.clone();
+    let mut node_labels = kind.labels.clone();
     for (key, value) in [
         (ZONE, zone),
         (HOST, &name),
@@ -87,11 +87,11 @@ fn node(builder: &mut Builder<'_>, number: usize, kind: &InstanceType) -> String
         (labels::REGISTERED, "true"),
         (labels::INITIALIZED, "true"),
     ] {
-        all.insert(key.to_owned(), value.to_owned());
+        node_labels.insert(key.to_owned(), value.to_owned());
     }
     builder.emit(json!({
         "apiVersion": "v1", "kind": "Node",
-        "metadata": {"name": name, "uid": name, "labels": all, "creationTimestamp": CREATED},
+        "metadata": {"name": name, "uid": name, "labels": node_labels, "creationTimestamp": CREATED},
         "spec": {"providerID": format!("aws:///{zone}/{name}")},
         "status": {
             "capacity": kind.counted(), "allocatable": kind.allocatable,

@@ -51,14 +51,14 @@ pub(super) fn gpu(builder: &mut Builder<'_>, pods: usize, trace: Option<&Path>) 
 }
 
 fn draw(builder: &mut Builder<'_>) -> Task {
-    let mut place = u32::try_from(builder.between(0, 999)).unwrap_or(0);
+    let mut drawn = u32::try_from(builder.between(0, 999)).unwrap_or(0);
     let mut gpus = 1;
     for (share, count) in GPUS {
-        if place < share {
+        if drawn < share {
             gpus = count;
             break;
         }
-        place -= share;
+        drawn -= share;
     }
     let (cpus, gibibytes) = if gpus > 1 { builder.pick(&LARGE_SHAPES) } else { builder.pick(&SHAPES) };
     let times = gpus.max(1);

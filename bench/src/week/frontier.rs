@@ -11,7 +11,7 @@ use clap::Args;
 use outrigger_bench::columns::{print, print_head};
 use plotters::prelude::*;
 
-use crate::outcome::Outcome;
+use crate::outcome::WeekOutcome;
 
 /// Whom others are compared with.
 const RIVAL: &str = "karpenter-1.14";
@@ -31,7 +31,7 @@ const PICTURE: (u32, u32) = (900, 540);
 
 /// What `frontier` takes.
 #[derive(Args)]
-pub(crate) struct Settings {
+pub(crate) struct FrontierOptions {
     /// Files with what `play -o json` printed
     #[arg(required = true)]
     files: Vec<PathBuf>,
@@ -41,13 +41,13 @@ pub(crate) struct Settings {
 }
 
 /// Prints a row for each cluster and player.
-pub(crate) fn run(settings: &Settings) -> Result<()> {
-    let outcomes = read(&settings.files)?;
-    let mut groups: BTreeMap<(String, String), Vec<&Outcome>> = BTreeMap::new();
+pub(crate) fn run(options: &FrontierOptions) -> Result<()> {
+    let outcomes = read(&options.files)?;
+    let mut groups: BTreeMap<(String, String), Vec<&WeekOutcome>> = BTreeMap::new();
     for outcome in &outcomes {
         groups.entry((outcome.cluster.clone(), outcome.player.clone())).or_default().push(outcome);
     }
-    let mut rows: Vec<Row<'_>> = groups.values().map(|group| Row::of(group, &outcomes)).collect();
+    let mut rows: Vec<Row<'_>> = groups.values().map(|group| Row::from_group(group, &outcomes)).collect();
     let order = |row: &Row<'_>| (row.first.cluster.clone(), row.first.patience.is_some());
     rows.sort_by(|a, b| {
         let patience = |row: &Row<'_>| row.first.patience.unwrap_or_default();
@@ -57,10 +57,10 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     for row in &rows {
         print(&COLUMNS, &row.cells());
     }
-    settings.picture.as_deref().map_or(Ok(()), |file| draw(file, &rows))
+    options.picture.as_deref().map_or(Ok(()), |file| draw(file, &rows))
 }
 
-fn read(files: &[PathBuf]) -> Result<Vec<Outcome>> {
+fn read(files: &[PathBuf]) -> Result<Vec<WeekOutcome>> {
     let mut outcomes = Vec::new();
     for file in files {
         let text = read_to_string(file).with_context(|| format!("{}", file.display()))?;
@@ -81,7 +81,7 @@ struct Spread {
 }
 
 impl Spread {
-    fn of(values: impl Iterator<Item = f64> + Clone) -> Self {
+    fn from_values(values: impl Iterator<Item = f64> + Clone) -> Self {
         let mean = values.clone().sum::<f64>() / values.clone().count().max(1) as f64;
         Self { mean, most: values.map(|value| (value - mean).abs()).fold(0.0, f64::max) }
     }
@@ -96,7 +96,7 @@ impl fmt::Display for Spread {
 
 /// One player in one cluster, over its seeds.
 struct Row<'a> {
-    first: &'a Outcome,
+    first: &'a WeekOutcome,
     seeds: usize,
     dollars: Spread,
     by_bound: Spread,
@@ -109,23 +109,25 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    fn of(group: &[&'a Outcome], all: &[Outcome]) -> Self {
-        let spread = |value: &dyn Fn(&Outcome) -> f64| Spread::of(group.iter().map(|outcome| value(outcome)));
-        let rival = |own: &Outcome| {
-            let is_same = |other: &&Outcome| {
-                (&other.cluster, other.seed, other.days) == (&own.cluster, own.seed, own.days)
+    fn from_group(group: &[&'a WeekOutcome], outcomes: &[WeekOutcome]) -> Self {
+        let spread = |value: &dyn Fn(&WeekOutcome) -> f64| {
+            Spread::from_values(group.iter().map(|outcome| value(outcome)))
+        };
+        let rival = |outcome: &WeekOutcome| {
+            let is_same = |other: &&WeekOutcome| {
+                (&other.cluster, other.seed, other.days) == (&outcome.cluster, outcome.seed, outcome.days)
                     && other.player == RIVAL
             };
-            all.iter().find(is_same).map(|rival| own.dollars / rival.dollars)
+            outcomes.iter().find(is_same).map(|rival| outcome.dollars / rival.dollars)
         };
         let by_rival: Option<Vec<f64>> = group.iter().map(|outcome| rival(outcome)).collect();
         Self {
             first: group[0],
             seeds: group.len(),
             dollars: spread(&|outcome| outcome.dollars),
-            by_bound: spread(&Outcome::by_bound),
+            by_bound: spread(&WeekOutcome::by_bound),
             by_floor: spread(&|outcome| outcome.dollars / outcome.as_picked),
-            by_rival: by_rival.map(|ratios| Spread::of(ratios.iter().copied())),
+            by_rival: by_rival.map(|ratios| Spread::from_values(ratios.iter().copied())),
             evictions: spread(&|outcome| outcome.evictions_per_pod_day),
             launched: spread(&|outcome| outcome.nodes_launched as f64),
             long_waits: spread(&|outcome| outcome.long_waits as f64 * 100.0 / outcome.waits.max(1) as f64),
@@ -183,9 +185,9 @@ fn draw(file: &Path, rows: &[Row<'_>]) -> Result<()> {
     for row in &daily {
         let (x, y) = (row.evictions.mean, row.by_bound.mean);
         let colour = if is_ours(row) { BLUE } else { RED };
-        let (left, right) = (x - row.evictions.most, x + row.evictions.most);
+        let (leftmost, rightmost) = (x - row.evictions.most, x + row.evictions.most);
         let (below, above) = (y - row.by_bound.most, y + row.by_bound.most);
-        for bar in [vec![(left, y), (right, y)], vec![(x, below), (x, above)]] {
+        for bar in [vec![(leftmost, y), (rightmost, y)], vec![(x, below), (x, above)]] {
             chart.draw_series([PathElement::new(bar, colour.mix(0.5))])?;
         }
         let style = ("sans-serif", 13).into_font().color(&BLACK);

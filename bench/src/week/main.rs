@@ -29,9 +29,9 @@ struct Arguments {
 #[derive(Subcommand)]
 enum What {
     /// Virtual days of a cluster under each policy of disruption
-    Play(play::Settings),
+    Play(play::PlayOptions),
     /// Dollars against evictions in runs of `play`
-    Frontier(frontier::Settings),
+    Frontier(frontier::FrontierOptions),
 }
 
 fn main() -> ExitCode {
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
 
 fn run(what: What) -> Result<()> {
     match what {
-        What::Play(settings) => play::run(&settings),
-        What::Frontier(settings) => frontier::run(&settings),
+        What::Play(options) => play::run(&options),
+        What::Frontier(options) => frontier::run(&options),
     }
 }

@@ -57,7 +57,7 @@ impl fmt::Display for Player {
 /// Figures of one run. Dollars are of the whole time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Outcome {
+pub(crate) struct WeekOutcome {
     pub(crate) cluster: String,
     pub(crate) player: String,
     /// The patience of the pools, where it is not the usual one.
@@ -86,7 +86,7 @@ pub(crate) struct Outcome {
     pub(crate) wall_seconds: f64,
 }
 
-impl Outcome {
+impl WeekOutcome {
     /// The figures of a run that has ended; which run it was and how long it took is left to the
     /// caller.
     pub(crate) fn new(ending: &Ending, floors: &Floors, player: &Player) -> Self {

@@ -11,11 +11,11 @@ use outrigger_simulation::week::{self, Cluster};
 use outrigger_simulation::{Policy, Scenario, play};
 
 use crate::floors::Floors;
-use crate::outcome::{COLUMNS, Outcome, Player};
+use crate::outcome::{COLUMNS, Player, WeekOutcome};
 
 /// What `play` takes.
 #[derive(Args)]
-pub(crate) struct Settings {
+pub(crate) struct PlayOptions {
     /// Which cluster
     #[arg(long, default_value_t)]
     cluster: Cluster,
@@ -55,16 +55,16 @@ enum Output {
 
 /// Plays the days for each player and seed, and prints a row for each. Errs where a law of the
 /// simulation was broken.
-pub(crate) fn run(settings: &Settings) -> Result<()> {
-    if settings.output == Output::Text {
+pub(crate) fn run(options: &PlayOptions) -> Result<()> {
+    if options.output == Output::Text {
         print_head(&COLUMNS);
     }
-    for seed in settings.seed..settings.seed + settings.seeds {
-        let scenario = week::scenario(settings.cluster, seed, settings.days);
+    for seed in options.seed..options.seed + options.seeds {
+        let scenario = week::scenario(options.cluster, seed, options.days);
         let scenario = scenario.map_err(|problems| all_of(&problems))?;
-        for player in players(settings) {
-            let outcome = outcome(settings, &player, scenario.clone())?;
-            match settings.output {
+        for player in players(options) {
+            let outcome = outcome(options, &player, scenario.clone())?;
+            match options.output {
                 Output::Text => print(&COLUMNS, &outcome.cells()),
                 Output::Json => anstream::println!("{}", serde_json::to_string(&outcome)?),
             }
@@ -73,23 +73,23 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-fn players(settings: &Settings) -> Vec<Player> {
-    let policies = if settings.policy.is_empty() { Policy::ALL.to_vec() } else { settings.policy.clone() };
+fn players(options: &PlayOptions) -> Vec<Player> {
+    let policies = if options.policy.is_empty() { Policy::ALL.to_vec() } else { options.policy.clone() };
     let of_policy = |policy: Policy| {
         let patience: Vec<Option<f64>> = match policy {
-            Policy::Outrigger if !settings.patience.is_empty() => {
-                settings.patience.iter().copied().map(Some).collect()
+            Policy::Outrigger if !options.patience.is_empty() => {
+                options.patience.iter().copied().map(Some).collect()
             }
             _ => vec![None],
         };
-        let Settings { headroom, balanced, .. } = *settings;
+        let PlayOptions { headroom, balanced, .. } = *options;
         let player = move |patience| Player { policy, patience, headroom, balanced };
         patience.into_iter().map(player).collect::<Vec<_>>()
     };
     policies.into_iter().flat_map(of_policy).collect()
 }
 
-fn outcome(settings: &Settings, player: &Player, mut scenario: Scenario) -> Result<Outcome> {
+fn outcome(options: &PlayOptions, player: &Player, mut scenario: Scenario) -> Result<WeekOutcome> {
     scenario.policy = player.policy;
     for pool in &mut scenario.configuration.node_pools {
         if let Some(patience) = player.patience {
@@ -114,11 +114,11 @@ fn outcome(settings: &Settings, player: &Player, mut scenario: Scenario) -> Resu
         let number = ending.summary.broken_laws.len();
         bail!("under {player} {number} laws were broken, the first: {first}");
     }
-    let outcome = Outcome::new(&ending, &floors, player);
-    Ok(Outcome {
-        cluster: settings.cluster.to_string(),
+    let outcome = WeekOutcome::new(&ending, &floors, player);
+    Ok(WeekOutcome {
+        cluster: options.cluster.to_string(),
         seed: scenario.seed,
-        days: settings.days,
+        days: options.days,
         wall_seconds,
         ..outcome
     })

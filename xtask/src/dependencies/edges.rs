@@ -81,7 +81,7 @@ type Edge = (String, Option<String>);
 
 /// Compares the table with the manifests.
 pub(super) fn check() -> Result<()> {
-    let wrong = differences(&allowed(), &found(&metadata()?)?);
+    let wrong = differences(&allowed(), &actual_edges(&metadata()?)?);
     if wrong.is_empty() {
         eprintln!("edges between crates: as allowed");
         return Ok(());
@@ -94,7 +94,7 @@ fn allowed() -> BTreeSet<Edge> {
 }
 
 /// The edges that the manifests of a workspace have, by what `cargo metadata` says of it.
-fn found(metadata: &Value) -> Result<BTreeSet<Edge>> {
+fn actual_edges(metadata: &Value) -> Result<BTreeSet<Edge>> {
     let packages = metadata["packages"].as_array().context("cargo metadata shows no packages")?;
     let members: BTreeSet<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
     let used_by = |package: &Value| {
@@ -112,12 +112,12 @@ fn edges<'a>(member: &str, used: impl Iterator<Item = &'a str>) -> Vec<Edge> {
 }
 
 /// What is found and not allowed, and what is allowed and not found any more.
-fn differences(allowed: &BTreeSet<Edge>, found: &BTreeSet<Edge>) -> Vec<String> {
-    let new = found.difference(allowed).map(|edge| match edge {
+fn differences(allowed: &BTreeSet<Edge>, actual: &BTreeSet<Edge>) -> Vec<String> {
+    let new = actual.difference(allowed).map(|edge| match edge {
         (member, Some(used)) => format!("{member} must not depend on {used}"),
         (member, None) => format!("{member} is not in the table"),
     });
-    let old = allowed.difference(found).map(|edge| match edge {
+    let old = allowed.difference(actual).map(|edge| match edge {
         (member, Some(used)) => format!("{member} does not depend on {used} any more; take the edge out"),
         (member, None) => format!("{member} is no member any more; take it out"),
     });
@@ -139,7 +139,7 @@ mod tests {
             {"name": "b", "dependencies": []},
             {"name": "c", "dependencies": [dependency("a", json!("build")), dependency("b", Value::Null)]},
         ]});
-        let found = found(&metadata).unwrap();
+        let actual = actual_edges(&metadata).unwrap();
         let table = [
             (vec![("a", vec!["b"]), ("b", vec![]), ("c", vec!["b"])], vec![]),
             (vec![("a", vec!["b"]), ("b", vec![]), ("c", vec![])], vec!["c must not depend on b"]),
@@ -154,7 +154,7 @@ mod tests {
         ];
         for (allowed, expected) in table {
             let allowed = allowed.into_iter().flat_map(|(member, used)| edges(member, used.into_iter()));
-            assert_eq!(differences(&allowed.collect(), &found), expected);
+            assert_eq!(differences(&allowed.collect(), &actual), expected);
         }
     }
 
