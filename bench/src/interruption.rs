@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use outrigger_model::{ClaimState, Instance, NodeClaim, NodeClaimStatus, NominatedPod, fixtures, labels};
 use outrigger_stack::{
-    ACCOUNT, INTERRUPTIONS, Kubernetes, Options, Outcome, Rates, Stack, TABLE, all_functions, queue_event,
+    ACCOUNT, INTERRUPTIONS, InvocationResult, Kubernetes, Options, Rates, Stack, TABLE, all_functions,
+    queue_event,
 };
 use serde_json::{Value, json};
 
@@ -186,7 +187,7 @@ fn warn_at_once(stack: &Stack, numbers: &[usize]) -> Result<BTreeMap<String, Ins
         while let Some(event) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
             let answer = stack.invoke("interrupt", event);
             ensure!(
-                matches!(&answer, Outcome::Answer(text) if text.contains(r#""batchItemFailures":[]"#)),
+                matches!(&answer, InvocationResult::Answer(text) if text.contains(r#""batchItemFailures":[]"#)),
                 "a batch was not handled: {answer:?}"
             );
         }

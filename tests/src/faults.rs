@@ -24,7 +24,7 @@ use serde_json::Value;
 use crate::faults::message::{Message, answer};
 
 /// Longer than any call of the functions may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const LONGEST_CALL: Duration = Duration::from_secs(60);
 
 /// What is done to a request.
 #[derive(Clone, Debug)]
@@ -105,13 +105,13 @@ impl FaultProxy {
         let pki = stack.directory().join("pki");
         let ca = std::fs::read_to_string(pki.join("ca.crt"))?;
         let server = stack.state().endpoints.kubernetes.clone();
-        Self::listen(server, Http::trusting(&ca, PATIENCE)?, Some(tls(&pki)?))
+        Self::listen(server, Http::trusting(&ca, LONGEST_CALL)?, Some(tls(&pki)?))
     }
 
     /// Starts a proxy before services of AWS that are played at an address, as
     /// `http://127.0.0.1:8000`.
     pub fn before(address: &str) -> Result<Self> {
-        Self::listen(address.to_owned(), Http::plain(PATIENCE), None)
+        Self::listen(address.to_owned(), Http::plain(LONGEST_CALL), None)
     }
 
     fn listen(upstream: String, http: Http, tls: Option<Arc<ServerConfig>>) -> Result<Self> {

@@ -4,7 +4,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use outrigger_stack::{Kubernetes, Options, Outcome, ServiceProxy, Stack, parameter, scheduled_event};
+use outrigger_stack::{
+    InvocationResult, Kubernetes, Options, ServiceProxy, Stack, parameter, scheduled_event,
+};
 use serde_json::{Value, json};
 
 use crate::objects::{node_pool, requirement};
@@ -80,7 +82,7 @@ pub fn proxied_api_server(stack: &Stack) -> Result<(Proxy, String)> {
 /// One tick of a function; its answer.
 pub fn tick(stack: &Stack, function: &str) -> Result<Value> {
     match stack.invoke(function, &scheduled_event(function)) {
-        Outcome::Answer(answer) => Ok(serde_json::from_str(&answer)?),
+        InvocationResult::Answer(answer) => Ok(serde_json::from_str(&answer)?),
         other => bail!("{function} ended with {other:?}"),
     }
 }
@@ -88,7 +90,7 @@ pub fn tick(stack: &Stack, function: &str) -> Result<Value> {
 /// One tick that must fail; its error message.
 pub fn failing_tick(stack: &Stack, function: &str) -> Result<String> {
     match stack.invoke(function, &scheduled_event(function)) {
-        Outcome::Failed(body) => Ok(body),
+        InvocationResult::Failed(body) => Ok(body),
         other => bail!("{function} should have failed but ended with {other:?}"),
     }
 }
@@ -107,7 +109,7 @@ pub fn count_in_phase(stack: &Stack, phase: &str) -> Result<usize> {
 pub fn count_unschedulable(stack: &Stack) -> Result<usize> {
     let unschedulable = |pod: &&Value| {
         let conditions = pod["status"]["conditions"].as_array();
-        conditions.is_some_and(|all| all.iter().any(|one| one["reason"] == "Unschedulable"))
+        conditions.is_some_and(|conditions| conditions.iter().any(|one| one["reason"] == "Unschedulable"))
     };
     Ok(pods(stack)?.iter().filter(unschedulable).count())
 }
@@ -154,8 +156,8 @@ pub fn ledger(stack: &Stack, prefix: &str) -> Result<Vec<Value>> {
     let uid = stack.kubernetes().get("/api/v1/namespaces/kube-system")?["metadata"]["uid"].clone();
     let uid = uid.as_str().unwrap_or_default();
     let partitions = |names: &[&str]| -> Result<Vec<Value>> {
-        let all = names.iter().map(|name| partition(stack, &format!("{name}#{uid}"), prefix));
-        Ok(all.collect::<Result<Vec<_>>>()?.concat())
+        let partitions = names.iter().map(|name| partition(stack, &format!("{name}#{uid}"), prefix));
+        Ok(partitions.collect::<Result<Vec<_>>>()?.concat())
     };
     // What is put away between the two looks is seen by both.
     let mut items = partitions(&["cluster", "launches", "commands", "disrupt", "interrupt"])?;

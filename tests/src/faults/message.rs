@@ -61,8 +61,8 @@ impl Message {
     /// its code.
     pub(super) fn refusal(&self, status: u16, words: &str) -> String {
         if self.target().is_some() {
-            let told = serde_json::json!({ "__type": format!("com.amazonaws#{words}"), "message": "a test refuses" });
-            told.to_string()
+            let body = serde_json::json!({ "__type": format!("com.amazonaws#{words}"), "message": "a test refuses" });
+            body.to_string()
         } else if self.action().is_some() {
             format!(
                 "<?xml version=\"1.0\"?><Response><Errors><Error><Code>{words}</Code><Message>a test refuses</Message></Error>\

@@ -88,10 +88,10 @@ impl Aws {
     ) -> Result<Answer> {
         let scope = format!("{ACCESS_KEY}/20260101/{REGION}/{service}/aws4_request");
         let authorization = format!("AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=00");
-        let mut all = vec![("authorization", authorization.as_str())];
-        all.extend_from_slice(headers);
+        let mut signed = vec![("authorization", authorization.as_str())];
+        signed.extend_from_slice(headers);
         let url = format!("{}{path}", self.endpoint);
-        self.http.send(method, &url, &all, body)
+        self.http.send(method, &url, &signed, body)
     }
 }
 

@@ -35,7 +35,7 @@ use crate::tools::Tools;
 /// Requests that are worked on at once; functions and their pollers are few.
 const WORKERS: usize = 32;
 /// Longer than moto takes for anything.
-const PATIENCE: Duration = Duration::from_mins(1);
+const LONGEST_ANSWER: Duration = Duration::from_mins(1);
 /// Where the API server asks.
 pub(crate) const TOKEN_REVIEWS: &str = "/token-reviews";
 /// Headers that belong to one connection.
@@ -74,7 +74,7 @@ impl Door {
         let shared = Arc::new(Shared {
             roles: roles.collect::<Result<_>>()?,
             authenticator: Authenticator::new(deployed)?,
-            http: Http::plain(PATIENCE),
+            http: Http::plain(LONGEST_ANSWER),
             refusals: Mutex::default(),
             taken: Mutex::default(),
             behind,
@@ -151,9 +151,9 @@ impl Shared {
             Err(error) => return Refusal::unsigned(&format!("{error:#}")).answer(""),
         };
         if let Err(refusal) = self.judge(&call) {
-            let told = format!("{} {}:{}: {refusal}", call.caller, call.service, call.operation);
-            eprintln!("door: {told}");
-            self.refusals.lock().unwrap_or_else(PoisonError::into_inner).push(told);
+            let refused = format!("{} {}:{}: {refusal}", call.caller, call.service, call.operation);
+            eprintln!("door: {refused}");
+            self.refusals.lock().unwrap_or_else(PoisonError::into_inner).push(refused);
             return refusal.answer(&call.service);
         }
         let upstream = if call.service == "dynamodb" { &self.behind.dynamodb } else { &self.behind.moto };

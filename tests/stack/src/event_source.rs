@@ -49,15 +49,15 @@ impl Line {
                 "AttributeNames": ["ApproximateReceiveCount", "SentTimestamp"],
             });
             let answer = aws.json("sqs", "AmazonSQS.ReceiveMessage", &ask)?;
-            let found = answer["Messages"].as_array().cloned().unwrap_or_default();
-            if messages.is_empty() && found.is_empty() {
+            let received = answer["Messages"].as_array().cloned().unwrap_or_default();
+            if messages.is_empty() && received.is_empty() {
                 break;
             }
-            if found.is_empty() {
+            if received.is_empty() {
                 thread::sleep(Duration::from_millis(50));
             }
             closes = closes.or_else(|| Some(Instant::now() + WINDOW));
-            messages.extend(found);
+            messages.extend(received);
         }
         Ok(messages)
     }

@@ -18,9 +18,9 @@ static COUNT: AtomicU64 = AtomicU64::new(1);
 
 /// The binary of a function: what `sam build` made, or what cargo has made since.
 pub(crate) fn binary(checkout: &Path, function: &str) -> Result<PathBuf> {
-    let known = FUNCTIONS.iter().find(|one| one.name == function);
-    let known = known.with_context(|| format!("there is no function named {function}"))?;
-    let deployed = checkout.join(".aws-sam/build").join(known.logical_id).join("bootstrap");
+    let declared = FUNCTIONS.iter().find(|one| one.name == function);
+    let declared = declared.with_context(|| format!("there is no function named {function}"))?;
+    let deployed = checkout.join(".aws-sam/build").join(declared.logical_id).join("bootstrap");
     let plain = built(function)?;
     let made_at = |path: &PathBuf| path.metadata().and_then(|metadata| metadata.modified()).ok();
     let newest =
@@ -103,8 +103,8 @@ impl FunctionProcess {
     }
 
     /// SIGKILL, as when Lambda takes a sandbox away. What it worked on fails as
-    /// [`crate::Outcome::Died`] on our own Runtime API; cargo lambda's emulator leaves its caller
-    /// waiting.
+    /// [`crate::InvocationResult::Died`] on our own Runtime API; cargo lambda's emulator leaves its
+    /// caller waiting.
     pub fn kill(&self) {
         let running = self.current.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(running) = running {

@@ -146,8 +146,8 @@ impl Kubernetes {
         let resources = self.get(&root)?;
         let resource = resources["resources"]
             .as_array()
-            .and_then(|all| {
-                all.iter().find(|one| one["kind"] == kind && !one["name"].to_string().contains('/'))
+            .and_then(|resources| {
+                resources.iter().find(|one| one["kind"] == kind && !one["name"].to_string().contains('/'))
             })
             .with_context(|| format!("the API server knows no {kind} in {version}"))?;
         let plural = resource["name"].as_str().unwrap_or_default();

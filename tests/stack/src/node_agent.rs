@@ -35,7 +35,7 @@ const GROUP_TAG: &str = "kops.k8s.io/instancegroup";
 
 /// How the agent behaves.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct NodeAgentSettings {
     /// From an instance's first sight until its Node registers.
     pub boot: Duration,
     /// Up to this much more, by a hash of the instance's id.
@@ -48,7 +48,7 @@ pub struct Settings {
     pub state_bucket: String,
 }
 
-impl Default for Settings {
+impl Default for NodeAgentSettings {
     fn default() -> Self {
         Self {
             boot: Duration::from_secs(5),
@@ -68,7 +68,7 @@ pub struct NodeAgent {
 
 impl NodeAgent {
     /// Starts it: `ec2` answers for instances, `s3` holds the state store.
-    pub fn spawn(ec2: Aws, s3: Aws, kubernetes: Kubernetes, settings: Settings) -> Self {
+    pub fn spawn(ec2: Aws, s3: Aws, kubernetes: Kubernetes, settings: NodeAgentSettings) -> Self {
         let stop = Arc::<AtomicBool>::default();
         let stopped = Arc::clone(&stop);
         let mut agent =
@@ -107,7 +107,7 @@ struct Agent {
     ec2: Aws,
     s3: Aws,
     kubernetes: Kubernetes,
-    settings: Settings,
+    settings: NodeAgentSettings,
     machines: Mutex<BTreeMap<String, Machine>>,
     seen: BTreeMap<String, Sight>,
 }
@@ -175,8 +175,8 @@ impl Agent {
 
     fn join_cluster(&self, instance: &Instance, configs: &Mutex<BTreeMap<String, String>>) -> Result<()> {
         let group = instance.tags.get(GROUP_TAG).map_or("", String::as_str);
-        let known = lock(configs).get(group).cloned();
-        let config = if let Some(config) = known { config } else { self.nodeup_config(group)? };
+        let read = lock(configs).get(group).cloned();
+        let config = if let Some(config) = read { config } else { self.nodeup_config(group)? };
         lock(configs).insert(group.to_owned(), config.clone());
         self.check_hash(instance, &config)?;
         let machine = self.machine(&instance.machine_type)?;
@@ -234,8 +234,8 @@ impl Agent {
 
     fn nodeup_config(&self, group: &str) -> Result<String> {
         let key = format!("{}/igconfig/node/{group}/nodeupconfig.yaml", self.settings.cluster);
-        let found = self.s3.object(&self.settings.state_bucket, &key)?;
-        found.with_context(|| format!("there is no s3://{}/{key}", self.settings.state_bucket))
+        let object = self.s3.object(&self.settings.state_bucket, &key)?;
+        object.with_context(|| format!("there is no s3://{}/{key}", self.settings.state_bucket))
     }
 
     fn machine(&self, instance_type: &str) -> Result<Machine> {
@@ -247,7 +247,7 @@ impl Agent {
         let find = |name: &str| document.descendants().find(|one| one.tag_name().name() == name);
         let number = |name: &str| find(name).and_then(|one| one.text()?.trim().parse::<u64>().ok());
         let arm = find("supportedArchitectures")
-            .is_some_and(|all| all.children().any(|one| one.text() == Some("arm64")));
+            .is_some_and(|architectures| architectures.children().any(|one| one.text() == Some("arm64")));
         let machine = Machine {
             architecture: if arm { "arm64" } else { "amd64" }.to_owned(),
             cpus: number("defaultVCpus")
@@ -261,7 +261,7 @@ impl Agent {
 
     /// The cluster's instances that are pending or running.
     fn instances(&self) -> Result<Vec<Instance>> {
-        let mut all = Vec::new();
+        let mut instances = Vec::new();
         let mut token = String::new();
         loop {
             let mut ask = filter(1, "tag:KubernetesCluster", &[&self.settings.cluster]);
@@ -273,11 +273,11 @@ impl Agent {
             let xml = self.ec2.ec2("DescribeInstances", &ask)?;
             let document = Document::parse(&xml).context("reading DescribeInstances")?;
             let sets = document.descendants().filter(|one| one.tag_name().name() == "instancesSet");
-            let found = sets.flat_map(|set| set.children().filter(|one| one.tag_name().name() == "item"));
-            all.extend(found.map(instance).filter(|one| one.tags.contains_key(GROUP_TAG)));
+            let items = sets.flat_map(|set| set.children().filter(|one| one.tag_name().name() == "item"));
+            instances.extend(items.map(instance).filter(|one| one.tags.contains_key(GROUP_TAG)));
             token = text(document.root_element(), "nextToken");
             if token.is_empty() {
-                return Ok(all);
+                return Ok(instances);
             }
         }
     }
@@ -289,8 +289,8 @@ impl Agent {
             let provider =
                 one.pointer("/spec/providerID").and_then(|value| value.as_str()).unwrap_or_default();
             if let Some((_, id)) = provider.strip_prefix("aws:///").and_then(|rest| rest.rsplit_once('/')) {
-                let known = Sight { due: Instant::now(), registered: true, misses: 0 };
-                self.seen.entry(id.to_owned()).or_insert(known);
+                let joined = Sight { due: Instant::now(), registered: true, misses: 0 };
+                self.seen.entry(id.to_owned()).or_insert(joined);
             }
         }
         let mut gone = Vec::new();

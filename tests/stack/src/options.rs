@@ -61,7 +61,7 @@ impl Default for Options {
 }
 
 /// The stack's directory, emptied of an earlier stack's state; a temporary one goes with the stack.
-pub(crate) fn place(options: &Options) -> Result<(PathBuf, Option<TempDir>)> {
+pub(crate) fn prepare_directory(options: &Options) -> Result<(PathBuf, Option<TempDir>)> {
     let (directory, temporary) = if let Some(directory) = &options.directory {
         let state = State::load(directory)?;
         if state.is_some_and(|state| state.parts.iter().any(|part| part.process.is_alive())) {

@@ -15,14 +15,14 @@ const TRIES: usize = 1_000;
 /// As many free ports as asked for, all different, drawn so that other processes hardly find the
 /// same.
 pub(crate) fn free<const N: usize>() -> Result<[u16; N]> {
-    let mut found = BTreeSet::new();
+    let mut picked = BTreeSet::new();
     let mut ports = [0; N];
     for port in &mut ports {
         let drawn = (0..TRIES).map(|_| draw());
-        let is_free = |port: &u16| !found.contains(port) && TcpListener::bind(("127.0.0.1", *port)).is_ok();
+        let is_free = |port: &u16| !picked.contains(port) && TcpListener::bind(("127.0.0.1", *port)).is_ok();
         let mut free = drawn.filter(is_free);
         *port = free.next().context("no free port on 127.0.0.1 from 20000 to 31999")?;
-        found.insert(*port);
+        picked.insert(*port);
     }
     Ok(ports)
 }

@@ -231,7 +231,7 @@ impl Identity {
     /// count.
     pub fn is_alive(&self) -> bool {
         match (self.started, stat(self.pid)) {
-            (Some(known), Some((state, started))) => known == started && state != 'Z',
+            (Some(noted), Some((state, started))) => noted == started && state != 'Z',
             (Some(_), None) => false,
             (None, _) => self.raw().is_some_and(|pid| nix::sys::signal::kill(pid, None) != Err(Errno::ESRCH)),
         }

@@ -112,9 +112,10 @@ impl Role {
 
 impl Statement {
     fn read(statement: &Value) -> Result<Self> {
-        let known = ["Sid", "Effect", "Action", "Resource", "Condition"];
-        if let Some(unknown) =
-            statement.as_object().and_then(|all| all.keys().find(|key| !known.contains(&&***key)))
+        let elements = ["Sid", "Effect", "Action", "Resource", "Condition"];
+        if let Some(unknown) = statement
+            .as_object()
+            .and_then(|statement| statement.keys().find(|key| !elements.contains(&&***key)))
         {
             bail!("a policy has a statement with {unknown}, which is not evaluated here: {statement}");
         }
@@ -142,7 +143,7 @@ impl Statement {
 fn texts(value: &Value) -> Result<Vec<String>> {
     let texts: Option<Vec<String>> = match value {
         Value::String(text) => Some(vec![text.clone()]),
-        Value::Array(all) => all.iter().map(|one| one.as_str().map(str::to_owned)).collect(),
+        Value::Array(items) => items.iter().map(|one| one.as_str().map(str::to_owned)).collect(),
         _ => None,
     };
     match texts.filter(|texts| !texts.is_empty()) {
@@ -163,12 +164,12 @@ fn matches(pattern: &str, text: &str) -> bool {
         }
     };
     after_stars(&mut fits);
-    for found in text {
+    for character in text {
         let mut next = vec![false; pattern.len() + 1];
         for (at, wanted) in pattern.iter().enumerate().filter(|(at, _)| fits[*at]) {
             match wanted {
                 '*' => next[at] = true,
-                wanted if *wanted == found || *wanted == '?' => next[at + 1] = true,
+                wanted if *wanted == character || *wanted == '?' => next[at + 1] = true,
                 _ => {}
             }
         }

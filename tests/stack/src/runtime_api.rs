@@ -36,7 +36,7 @@ struct Shared {
 
 /// How an invocation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum InvocationResult {
     /// The function's answer.
     Answer(String),
     /// The function reported an error: its JSON body.
@@ -57,7 +57,7 @@ struct State {
     /// Invocations that a process works on.
     running: Vec<Invocation>,
     /// Processes that wait for work, longest first.
-    idle: VecDeque<(Place, Request)>,
+    idle: VecDeque<(ProcessOf, Request)>,
     /// Processes that have ended. Their last `next` may be read only after that, and must get no
     /// work.
     gone: HashSet<String>,
@@ -65,7 +65,7 @@ struct State {
 
 /// A function and one of its processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct ProcessOf {
     function: String,
     process: String,
 }
@@ -76,7 +76,7 @@ struct Invocation {
     process: Option<String>,
     payload: String,
     deadline: Instant,
-    answer: Sender<Outcome>,
+    answer: Sender<InvocationResult>,
 }
 
 impl RuntimeApi {
@@ -110,7 +110,7 @@ impl RuntimeApi {
     }
 
     /// Invokes a function and waits for how it ends.
-    pub fn invoke(&self, function: &str, payload: &str) -> Outcome {
+    pub fn invoke(&self, function: &str, payload: &str) -> InvocationResult {
         invoke(&self.shared.state, function, payload)
     }
 
@@ -119,19 +119,19 @@ impl RuntimeApi {
     pub fn forget(&self, process: &str) {
         let mut state = lock(&self.shared.state);
         state.gone.insert(process.to_owned());
-        state.idle.retain(|(place, _)| place.process != process);
+        state.idle.retain(|(process_of, _)| process_of.process != process);
         let (gone, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut state.running)
             .into_iter()
             .partition(|invocation| invocation.process.as_deref() == Some(process));
         state.running = kept;
         for invocation in gone {
-            finish(&invocation, Outcome::Died);
+            finish(&invocation, InvocationResult::Died);
         }
     }
 
     /// How many processes of a function wait for work.
     pub fn idle(&self, function: &str) -> usize {
-        lock(&self.shared.state).idle.iter().filter(|(place, _)| place.function == function).count()
+        lock(&self.shared.state).idle.iter().filter(|(process_of, _)| process_of.function == function).count()
     }
 
     /// How many invocations of a function are being worked on.
@@ -158,7 +158,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn invoke(state: &Mutex<State>, function: &str, payload: &str) -> Outcome {
+fn invoke(state: &Mutex<State>, function: &str, payload: &str) -> InvocationResult {
     let (answer, outcome) = channel();
     let id = {
         let mut state = lock(state);
@@ -188,7 +188,7 @@ fn invoke(state: &Mutex<State>, function: &str, payload: &str) -> Outcome {
         if state.queued.iter().any(late) || state.running.iter().any(late) {
             state.queued.retain(|one| one.id != id);
             state.running.retain(|one| one.id != id);
-            return Outcome::TimedOut;
+            return InvocationResult::TimedOut;
         }
     }
 }
@@ -198,16 +198,17 @@ fn hand_out(state: &mut State) {
     let mut index = 0;
     while index < state.queued.len() {
         let function = state.queued[index].function.clone();
-        let Some(waiting) = state.idle.iter().position(|(place, _)| place.function == function) else {
+        let Some(waiting) = state.idle.iter().position(|(process_of, _)| process_of.function == function)
+        else {
             index += 1;
             continue;
         };
-        let (Some((place, request)), Some(mut invocation)) =
+        let (Some((process_of, request)), Some(mut invocation)) =
             (state.idle.remove(waiting), state.queued.remove(index))
         else {
             return;
         };
-        invocation.process = Some(place.process);
+        invocation.process = Some(process_of.process);
         let timeout = state.timeout(&invocation.function);
         invocation.deadline = Instant::now() + timeout;
         send(request, 200, &invocation.payload.clone(), &headers(&invocation, timeout));
@@ -244,24 +245,24 @@ fn route(state: &Arc<Mutex<State>>, mut request: Request) {
     let [function, process, call] = parts[..] else {
         return send(request, 404, "no such path", &[]);
     };
-    let place = Place { function: function.to_owned(), process: process.to_owned() };
+    let process_of = ProcessOf { function: function.to_owned(), process: process.to_owned() };
     match call.strip_prefix(API).map(|rest| rest.trim_matches('/')) {
         Some("invocation/next") if *request.method() == Method::Get => {
             let mut state = lock(state);
-            if state.gone.contains(&place.process) {
+            if state.gone.contains(&process_of.process) {
                 return;
             }
-            state.idle.push_back((place, request));
+            state.idle.push_back((process_of, request));
             hand_out(&mut state);
         }
         Some("init/error") => send(request, 202, "{\"status\":\"OK\"}", &[]),
-        Some(rest) => settle(state, request, rest, body),
+        Some(rest) => complete(state, request, rest, body),
         None => send(request, 404, "no such path", &[]),
     }
 }
 
 /// Takes `invocation/<id>/response` and `invocation/<id>/error`.
-fn settle(state: &Mutex<State>, request: Request, rest: &str, body: String) {
+fn complete(state: &Mutex<State>, request: Request, rest: &str, body: String) {
     let parts: Vec<&str> = rest.split('/').collect();
     let ["invocation", id, how] = parts[..] else {
         return send(request, 404, "no such path", &[]);
@@ -277,7 +278,10 @@ fn settle(state: &Mutex<State>, request: Request, rest: &str, body: String) {
         return send(request, 400, &refusal.to_string(), &[]);
     };
     send(request, 202, "{\"status\":\"OK\"}", &[]);
-    finish(&invocation, if how == "response" { Outcome::Answer(body) } else { Outcome::Failed(body) });
+    finish(
+        &invocation,
+        if how == "response" { InvocationResult::Answer(body) } else { InvocationResult::Failed(body) },
+    );
 }
 
 /// The Invoke API: waits on a thread of its own, so that readers stay free for the functions.
@@ -294,13 +298,13 @@ fn answer_caller(state: &Arc<Mutex<State>>, request: Request, function: String, 
         }
         let failed = [("X-Amz-Function-Error".to_owned(), "Unhandled".to_owned())];
         match invoke(&state, &function, &body) {
-            Outcome::Answer(text) => send(request, 200, &text, &[]),
-            Outcome::Failed(text) => send(request, 200, &text, &failed),
-            Outcome::Died => {
+            InvocationResult::Answer(text) => send(request, 200, &text, &[]),
+            InvocationResult::Failed(text) => send(request, 200, &text, &failed),
+            InvocationResult::Died => {
                 let text = json!({"errorType": "Runtime.ExitError", "errorMessage": "the process ended"});
                 send(request, 200, &text.to_string(), &failed);
             }
-            Outcome::TimedOut => {
+            InvocationResult::TimedOut => {
                 let seconds = lock(&state).timeout(&function).as_secs_f64();
                 let message = format!("Task timed out after {seconds:.2} seconds");
                 let text = json!({"errorType": "Sandbox.Timedout", "errorMessage": message});
@@ -310,7 +314,7 @@ fn answer_caller(state: &Arc<Mutex<State>>, request: Request, function: String, 
     });
 }
 
-fn finish(invocation: &Invocation, outcome: Outcome) {
+fn finish(invocation: &Invocation, outcome: InvocationResult) {
     // A caller that gave up listens no more, and nobody else wants to know.
     let _ = invocation.answer.send(outcome);
 }

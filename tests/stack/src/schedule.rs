@@ -84,8 +84,8 @@ mod tests {
     use crate::template::Template;
 
     fn events<'t>(properties: &'t Value, kind: &str) -> Vec<&'t Value> {
-        let all = properties["Events"].as_object().into_iter().flatten().map(|(_, event)| event);
-        all.filter(|event| event["Type"] == kind).map(|event| &event["Properties"]).collect()
+        let events = properties["Events"].as_object().into_iter().flatten().map(|(_, event)| event);
+        events.filter(|event| event["Type"] == kind).map(|event| &event["Properties"]).collect()
     }
 
     /// How often a schedule such as `rate(12 hours)` fires; one that is a parameter by its default.
@@ -117,10 +117,10 @@ mod tests {
                 .flat_map(|rule| rule["Pattern"]["detail-type"].as_array().unwrap())
                 .filter_map(Value::as_str)
                 .collect();
-            let mut known = function.doorbells.to_vec();
+            let mut doorbells = function.doorbells.to_vec();
             bells.sort_unstable();
-            known.sort_unstable();
-            assert_eq!(bells, known, "{}", function.name);
+            doorbells.sort_unstable();
+            assert_eq!(bells, doorbells, "{}", function.name);
             let queues = events(properties, "SQS");
             assert_eq!(queues.len(), usize::from(function.queue.is_some()), "{}", function.name);
             for queue in queues {

@@ -85,8 +85,9 @@ pub(crate) fn manifests(kubernetes: &Kubernetes, directory: &Path) -> Result<()>
     }
     let established = |crd: &serde_json::Value| {
         let conditions = crd.pointer("/status/conditions").and_then(|value| value.as_array());
-        conditions
-            .is_some_and(|all| all.iter().any(|one| one["type"] == "Established" && one["status"] == "True"))
+        conditions.is_some_and(|conditions| {
+            conditions.iter().any(|one| one["type"] == "Established" && one["status"] == "True")
+        })
     };
     for attempt in 0.. {
         let crds = kubernetes.list("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")?;
@@ -228,14 +229,14 @@ fn tag_parameters(root: &str, tags: &[(String, String)]) -> Vec<(String, String)
 
 /// EC2's parameters of one filter.
 pub(crate) fn filter(index: usize, name: &str, values: &[&str]) -> Vec<(String, String)> {
-    let mut all = vec![parameter(format!("Filter.{index}.Name"), name)];
-    all.extend(
+    let mut parameters = vec![parameter(format!("Filter.{index}.Name"), name)];
+    parameters.extend(
         values
             .iter()
             .enumerate()
             .map(|(at, value)| parameter(format!("Filter.{index}.Value.{}", at + 1), *value)),
     );
-    all
+    parameters
 }
 
 /// The `<item>`s right under the first element of that name.

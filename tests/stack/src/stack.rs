@@ -15,10 +15,10 @@ use crate::door::{Behind, Door, TOKEN_REVIEWS};
 use crate::ec2::Ec2Model;
 use crate::functions::{FunctionProcess, Server, binary, built};
 use crate::kubernetes::Kubernetes;
-use crate::node_agent::{NodeAgent, Settings};
-use crate::options::{Options, Runner, deployed, environments, place};
+use crate::node_agent::{NodeAgent, NodeAgentSettings};
+use crate::options::{Options, Runner, deployed, environments, prepare_directory};
 use crate::process::{Identity, Launch, Process};
-use crate::runtime_api::{Outcome, RuntimeApi};
+use crate::runtime_api::{InvocationResult, RuntimeApi};
 use crate::state::{Endpoints, Part, State, reap_stale};
 use crate::ticker::{Rates, Ticker};
 use crate::tools::Tools;
@@ -52,7 +52,7 @@ impl Stack {
         let binaries =
             options.functions.iter().map(|name| Ok((name.clone(), binary(&options.checkout, name)?)));
         let binaries = binaries.collect::<Result<Vec<_>>>()?;
-        let (directory, temporary) = place(&options)?;
+        let (directory, temporary) = prepare_directory(&options)?;
         let began = Instant::now();
         let mut stack = Self::start_servers(options, cache, &tools, &directory, temporary)?;
         stack.seed()?;
@@ -185,7 +185,7 @@ impl Stack {
     }
 
     /// Invokes a function on our own Runtime API and waits for how it ends.
-    pub fn invoke(&self, function: &str, event: &Value) -> Outcome {
+    pub fn invoke(&self, function: &str, event: &Value) -> InvocationResult {
         self.runtime.invoke(function, &event.to_string())
     }
 
@@ -250,7 +250,7 @@ impl Stack {
     }
 
     /// Starts the node agent in this process.
-    pub fn node_agent(&self, settings: Settings) -> NodeAgent {
+    pub fn node_agent(&self, settings: NodeAgentSettings) -> NodeAgent {
         NodeAgent::spawn(self.aws(), self.aws(), self.kubernetes.clone(), settings)
     }
 
@@ -288,8 +288,8 @@ impl Stack {
     }
 
     fn process(&self, name: &str) -> Result<&Process> {
-        let found = self.processes.iter().find(|process| process.name == name);
-        found.with_context(|| format!("the stack has no part named {name}"))
+        let process = self.processes.iter().find(|process| process.name == name);
+        process.with_context(|| format!("the stack has no part named {name}"))
     }
 
     fn add(&mut self, process: Process, port: Option<u16>, health: Option<&str>) -> Result<()> {

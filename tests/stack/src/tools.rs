@@ -189,8 +189,8 @@ fn pip_install(folder: &Path) -> Result<()> {
 fn python() -> Result<&'static str> {
     let test = "import sys; sys.exit(sys.version_info < (3, 11))";
     for name in ["python3.11", "python3", "python3.12", "python3.13"] {
-        let found = Command::new(name).args(["-c", test]).output();
-        if found.is_ok_and(|output| output.status.success()) {
+        let tested = Command::new(name).args(["-c", test]).output();
+        if tested.is_ok_and(|output| output.status.success()) {
             return Ok(name);
         }
     }

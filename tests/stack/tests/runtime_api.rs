@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use outrigger_stack::{Http, Outcome, RuntimeApi};
+use outrigger_stack::{Http, InvocationResult, RuntimeApi};
 use serde_json::Value;
 
 const NEXT: &str = "2018-06-01/runtime/invocation/next";
@@ -17,7 +17,7 @@ fn two_processes_of_one_function_work_at_once() {
     let calls = [0, 1].map(|_| call(&api));
     let mut answers = calls.map(|call| call.join().expect("the caller ends"));
     answers.sort_by_key(|answer| format!("{answer:?}"));
-    assert_eq!(answers, ["a", "b"].map(|name| Outcome::Answer(name.to_owned())));
+    assert_eq!(answers, ["a", "b"].map(|name| InvocationResult::Answer(name.to_owned())));
     assert!(began.elapsed().expect("time goes on") < Duration::from_millis(550));
     for worker in workers {
         worker.join().expect("the worker ends");
@@ -31,7 +31,7 @@ fn an_invocation_fails_when_its_process_is_gone_and_no_other_is_lost() {
     let lost = call(&api);
     wait(|| api.running("provision") == 1);
     api.forget("victim");
-    assert_eq!(lost.join().expect("the caller ends"), Outcome::Died);
+    assert_eq!(lost.join().expect("the caller ends"), InvocationResult::Died);
     victim.join().expect("the victim ends");
 
     // A process that waited for work when it went: the next invocation must not fall into its
@@ -41,7 +41,7 @@ fn an_invocation_fails_when_its_process_is_gone_and_no_other_is_lost() {
     api.forget("idle");
     let late = call(&api);
     let heir = worker(&api, "heir", Duration::ZERO);
-    assert_eq!(late.join().expect("the caller ends"), Outcome::Answer("heir".to_owned()));
+    assert_eq!(late.join().expect("the caller ends"), InvocationResult::Answer("heir".to_owned()));
     heir.join().expect("the heir ends");
     idle.join().expect("the idle one ends");
 }
@@ -70,7 +70,7 @@ fn start(timeout: Duration) -> RuntimeApi {
     RuntimeApi::start([("provision".to_owned(), timeout)].into()).expect("the Runtime API starts")
 }
 
-fn call(api: &RuntimeApi) -> thread::JoinHandle<Outcome> {
+fn call(api: &RuntimeApi) -> thread::JoinHandle<InvocationResult> {
     let api = api.clone();
     thread::spawn(move || api.invoke("provision", "{}"))
 }

@@ -27,7 +27,7 @@ use replicas::Replicas;
 
 /// How long a command waits for pods that kube-scheduler has said no to. Events that may help them
 /// come at once.
-const PATIENCE: Duration = Duration::from_secs(3);
+const QUIET_FOR: Duration = Duration::from_secs(3);
 /// After so many commands a cluster that finds no rest is left as it is.
 const COMMANDS_MAX: u64 = 60;
 /// How long kube-scheduler takes at most to hear of a taint. Lifecycle waits for longer before it
@@ -210,12 +210,12 @@ impl Step<'_> {
         in_parallel(&self.command.delete, |node| taint(self.cluster, node, &Taint::disrupted()))?;
         thread::sleep(HEARING);
         let mut done = Done { evicted: pods.move_from(self.cluster, &self.command.delete)?, bought: 0 };
-        pods.settle(self.cluster, PATIENCE)?;
+        pods.settle(self.cluster, QUIET_FOR)?;
         if !pods.unbound(&self.cluster.pods.lock()).is_empty() {
             done.bought = self.place()?;
         }
         joining::open(self.cluster, &planned.nodes)?;
-        pods.settle(self.cluster, PATIENCE)?;
+        pods.settle(self.cluster, QUIET_FOR)?;
         in_parallel(&self.command.delete, |node| self.remove(node))?;
         Ok(done)
     }

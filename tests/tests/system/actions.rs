@@ -6,7 +6,7 @@ use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use outrigger_stack::{FunctionProcess, NodeAgentSettings, Outcome, Stack, TABLE, scheduled_event};
+use outrigger_stack::{FunctionProcess, InvocationResult, NodeAgentSettings, Stack, TABLE, scheduled_event};
 use outrigger_tests::objects::deployment;
 use outrigger_tests::world::{
     apply, claims_in, count_unschedulable, instances, ledger, pools, start, tick, wait_for,
@@ -152,7 +152,7 @@ impl<'s> Case<'s> {
 
     /// Does something without each action, which tells the outcome, and whether the work was done
     /// that is looked for.
-    fn each(self, mut invoke: impl FnMut(&Self, &str) -> (Outcome, bool)) {
+    fn each(self, mut invoke: impl FnMut(&Self, &str) -> (InvocationResult, bool)) {
         let (function, table) = self.row;
         let listed: BTreeSet<String> = table.iter().map(|(action, _)| (*action).to_owned()).collect();
         assert_eq!(self.stack.actions(function), listed, "{function}");
@@ -165,10 +165,10 @@ impl<'s> Case<'s> {
             let is_named = log.contains(&format!("perform: {action} "));
             let found = match &outcome {
                 _ if !is_named => Unasked,
-                Outcome::Failed(error) if error.contains(action) => Stops,
-                Outcome::Answer(answer) if answer.contains("\"itemIdentifier\":\"a\"") => Stops,
-                Outcome::Answer(_) if is_done => GoesOn,
-                Outcome::Answer(_) => Waits,
+                InvocationResult::Failed(error) if error.contains(action) => Stops,
+                InvocationResult::Answer(answer) if answer.contains("\"itemIdentifier\":\"a\"") => Stops,
+                InvocationResult::Answer(_) if is_done => GoesOn,
+                InvocationResult::Answer(_) => Waits,
                 _ => panic!("{function} without {action}: {outcome:?}\n{log}"),
             };
             if found != *rest {
@@ -179,7 +179,7 @@ impl<'s> Case<'s> {
     }
 
     /// A cold invocation without an action.
-    fn cold(&self, action: &str, event: &Value) -> Outcome {
+    fn cold(&self, action: &str, event: &Value) -> InvocationResult {
         self.stack.take_action(Some((self.row.0, action)));
         self.process.restart().unwrap();
         self.stack.invoke(self.row.0, event)
@@ -268,7 +268,7 @@ fn each_action_that_is_missing_is_named_and_the_rest_goes_on() {
     Case::new(&stack, DISRUPT).each(|case, action| {
         let outcome = case.cold(action, &scheduled_event("disrupt"));
         let seen = |answer: &str| serde_json::from_str::<Value>(answer).unwrap()["nodes"] != json!(0);
-        let is_done = matches!(&outcome, Outcome::Answer(answer) if seen(answer));
+        let is_done = matches!(&outcome, InvocationResult::Answer(answer) if seen(answer));
         (outcome, is_done)
     });
     Case::new(&stack, INTERRUPT).each(|case, action| (case.cold(action, &warning(&nodes(&stack)[0])), true));

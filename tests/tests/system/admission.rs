@@ -65,8 +65,8 @@ fn a_refused_change_is_told_and_made_later() {
     wait_for("gated nodes", launched, Duration::from_secs(30), || Ok(gated(&stack))).unwrap();
 
     // Who changes a node at the same moment makes lifecycle wait for its next tick.
-    let told = || Ok(usize::from(tick(&stack, "lifecycle")?["waiting"].to_string().contains(WORDS)));
-    wait_for("the policy's words", 1, Duration::from_secs(30), told).unwrap();
+    let refusals = || Ok(usize::from(tick(&stack, "lifecycle")?["waiting"].to_string().contains(WORDS)));
+    wait_for("the policy's words", 1, Duration::from_secs(30), refusals).unwrap();
     assert_eq!((gated(&stack), claims_in(&stack, "Launched").unwrap()), (launched, launched));
     tick(&stack, "provision").unwrap();
     assert_eq!(instances(&stack).unwrap().len(), launched, "the claims that wait still count");

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use outrigger_stack::{FunctionProcess, Outcome, scheduled_event};
+use outrigger_stack::{FunctionProcess, InvocationResult, scheduled_event};
 use outrigger_tests::objects::deployment;
 use outrigger_tests::proxy::{Mode, Proxy};
 use outrigger_tests::world::{
@@ -32,7 +32,7 @@ fn killed_right_after_create_fleet_leaves_exactly_the_plan() {
     };
     proxy.set(Mode::LoseAnswer { text: "Action=CreateFleet", then: Arc::new(kill) });
 
-    assert_eq!(stack.invoke("provision", &scheduled_event("provision")), Outcome::Died);
+    assert_eq!(stack.invoke("provision", &scheduled_event("provision")), InvocationResult::Died);
     let launched = instances(&stack).unwrap();
     assert!(!launched.is_empty(), "EC2 had acted before the function died");
     let open = ledger(&stack, "intent#").unwrap();

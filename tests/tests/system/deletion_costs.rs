@@ -118,9 +118,9 @@ fn twenty_deployments_go_up_and_down_and_nodes_end_without_one_eviction() {
         eprintln!("{replicas} replicas: {} of {peak} nodes", instances(&stack).unwrap().len());
     }
     assert!(set_by_us > 0, "no pod had a deletion cost");
-    let left = instances(&stack).unwrap().len();
-    assert!(left + 2 <= peak, "{left} of {peak} nodes are left");
-    assert_eq!(claims_that_tell(&stack, "Empty"), peak - left);
+    let remaining = instances(&stack).unwrap().len();
+    assert!(remaining + 2 <= peak, "{remaining} of {peak} nodes remain");
+    assert_eq!(claims_that_tell(&stack, "Empty"), peak - remaining);
     assert_eq!(claims_that_tell(&stack, "Underutilized"), 0);
     let audit = std::fs::read_to_string(stack.directory().join("logs/audit.log")).unwrap();
     assert_eq!(audit.matches(r#""subresource":"eviction""#).count(), 0, "nobody was evicted");

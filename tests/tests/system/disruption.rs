@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use outrigger_stack::{
-    CLUSTER, FunctionProcess, GROUPS, NodeAgent, NodeAgentSettings, Outcome, Rates, STATE_BUCKET, Stack,
-    Ticker, parameter, scheduled_event,
+    CLUSTER, FunctionProcess, GROUPS, InvocationResult, NodeAgent, NodeAgentSettings, Rates, STATE_BUCKET,
+    Stack, Ticker, parameter, scheduled_event,
 };
 use outrigger_tests::cli::{Said, outrigger_in};
 use outrigger_tests::objects::{deployment, requirement};
@@ -22,7 +22,7 @@ const WEB: &str = "/apis/apps/v1/namespaces/default/deployments/web";
 const PODS: usize = 21;
 const LEAST: usize = 6;
 /// Longer than the longest of these journeys takes here.
-const PATIENCE: Duration = Duration::from_mins(6);
+const LONGEST: Duration = Duration::from_mins(6);
 
 /// A stack on which one pool of small machines is disrupted one node at a time.
 struct World {
@@ -69,11 +69,13 @@ impl World {
     fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let began = Instant::now();
         while !is_so(self) {
-            assert!(began.elapsed() < PATIENCE, "not {what} after {PATIENCE:?}\n{}", self.story());
+            assert!(began.elapsed() < LONGEST, "not {what} after {LONGEST:?}\n{}", self.story());
             for function in ["disrupt", "provision", "lifecycle"] {
                 // One that was killed leaves its lease for a while.
                 match self.stack.invoke(function, &scheduled_event(function)) {
-                    Outcome::Answer(answer) => eprintln!("{:?} {function} {answer}", began.elapsed()),
+                    InvocationResult::Answer(answer) => {
+                        eprintln!("{:?} {function} {answer}", began.elapsed())
+                    }
                     other => eprintln!("{function}: {other:?}"),
                 }
                 self.look();
@@ -119,13 +121,17 @@ impl World {
         let name = verdict["node"].as_str().unwrap();
         let said = self.outrigger(&["explain", &format!("node/{name}"), "--ledger", "-o", "json"]);
         assert_eq!(said.code, 0, "{said:?}");
-        let told: Value = serde_json::from_str(&said.output).unwrap();
-        let of_verdict = |key: &str| told["verdict"][key].clone();
+        let explained: Value = serde_json::from_str(&said.output).unwrap();
+        let of_verdict = |key: &str| explained["verdict"][key].clone();
         assert_eq!(
             [of_verdict("code"), of_verdict("message")],
             ["code", "message"].map(|key| verdict[key].clone())
         );
-        assert_eq!((&told["claim"]["state"], &told["node"]), (&json!("Initialized"), &json!(name)), "{told}");
+        assert_eq!(
+            (&explained["claim"]["state"], &explained["node"]),
+            (&json!("Initialized"), &json!(name)),
+            "{explained}"
+        );
         let said = self.outrigger(&["explain", "node/nowhere", "--ledger"]);
         assert_eq!(said.code, 2, "{said:?}");
         assert!(said.errors.contains("nothing about it in the ledger"), "{said:?}");

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use outrigger_stack::{Options, Outcome, Stack, scheduled_event};
+use outrigger_stack::{InvocationResult, Options, Stack, scheduled_event};
 use serde_json::{Value, json};
 
 /// `template.yaml`'s timeout of `interrupt`, by which the stack would end it.
@@ -37,8 +37,8 @@ fn batch() -> Value {
 }
 
 /// The messages that are to come again.
-fn failures(outcome: Outcome) -> Vec<String> {
-    let Outcome::Answer(answer) = outcome else { panic!("interrupt ended with {outcome:?}") };
+fn failures(outcome: InvocationResult) -> Vec<String> {
+    let InvocationResult::Answer(answer) = outcome else { panic!("interrupt ended with {outcome:?}") };
     let answer: Value = serde_json::from_str(&answer).unwrap();
     let failures = answer["batchItemFailures"].as_array().unwrap().iter();
     let mut keys: Vec<_> = failures.map(|one| one["itemIdentifier"].as_str().unwrap().to_owned()).collect();
@@ -80,7 +80,8 @@ fn ticks_end_by_themselves() {
                     let environment = [(variable, url.as_str()), ("OUTRIGGER_POLL_WINDOW_SECONDS", "0")];
                     let process = stack.start_function(function, &environment).unwrap();
                     let outcome = stack.invoke(function, &scheduled_event(function));
-                    let has_ended = matches!(outcome, Outcome::Answer(_) | Outcome::Failed(_));
+                    let has_ended =
+                        matches!(outcome, InvocationResult::Answer(_) | InvocationResult::Failed(_));
                     assert!(has_ended, "{function}, {variable}: {outcome:?}");
                     drop(process);
                 }

@@ -13,7 +13,7 @@ const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinition
 const SHOWN_VERSION: &str = "outrigger.dev/claim-version";
 const REQUESTS: &str = "/spec/resources/requests";
 /// How long the scheduler may take to refuse a pod, and a claim to end.
-const PATIENCE: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// The claims of the ledger that are not over: name and version.
 fn living(stack: &Stack) -> Vec<(String, String)> {
@@ -43,7 +43,7 @@ fn assert_all_are_shown(stack: &Stack, count: usize) {
 /// pods.
 fn scale(stack: &Stack, object: &Value, unschedulable: usize) {
     apply(stack.kubernetes(), object).unwrap();
-    wait_for("unschedulable pods", unschedulable, PATIENCE, || count_unschedulable(stack)).unwrap();
+    wait_for("unschedulable pods", unschedulable, LONGEST, || count_unschedulable(stack)).unwrap();
 }
 
 /// No machine ever joins here, so that pods are entered in claims that are on their way.
@@ -84,7 +84,7 @@ fn objects_whose_spec_is_not_the_claims_are_kept_and_removed_like_all_others() {
         tick(&stack, "lifecycle")?;
         claims_in(&stack, "Gone")
     };
-    wait_for("claims that are over", 2, PATIENCE, over).unwrap();
+    wait_for("claims that are over", 2, LONGEST, over).unwrap();
     assert_all_are_shown(&stack, 0);
     drop((provision, lifecycle));
 }
@@ -107,11 +107,11 @@ fn a_definition_that_is_deleted_ends_no_node_and_its_objects_come_again() {
         let objects = kubernetes.list(CLAIMS)?;
         Ok(objects.iter().filter(|object| object["metadata"]["deletionTimestamp"].is_string()).count())
     };
-    wait_for("deleted NodeClaims", 1, PATIENCE, deleted).unwrap();
-    let told = tick(&stack, "lifecycle").unwrap();
-    assert_eq!((&told["ending"], &told["heldDeletions"]), (&json!([]), &json!(1)), "{told}");
-    assert_eq!(claims_in(&stack, "Launched").unwrap(), 1, "{told}");
-    wait_for("definitions", 0, PATIENCE, || Ok(usize::from(kubernetes.find(DEFINITION)?.is_some()))).unwrap();
+    wait_for("deleted NodeClaims", 1, LONGEST, deleted).unwrap();
+    let summary = tick(&stack, "lifecycle").unwrap();
+    assert_eq!((&summary["ending"], &summary["heldDeletions"]), (&json!([]), &json!(1)), "{summary}");
+    assert_eq!(claims_in(&stack, "Launched").unwrap(), 1, "{summary}");
+    wait_for("definitions", 0, LONGEST, || Ok(usize::from(kubernetes.find(DEFINITION)?.is_some()))).unwrap();
     tick(&stack, "lifecycle").unwrap();
 
     let bare = json!({
@@ -123,6 +123,6 @@ fn a_definition_that_is_deleted_ends_no_node_and_its_objects_come_again() {
         tick(&stack, "lifecycle")?;
         Ok(kubernetes.find(CLAIMS)?.map_or(0, |list| list["items"].as_array().map_or(0, Vec::len)))
     };
-    wait_for("NodeClaims", 1, PATIENCE, shown).unwrap();
+    wait_for("NodeClaims", 1, LONGEST, shown).unwrap();
     assert_all_are_shown(&stack, 1);
 }

@@ -27,16 +27,19 @@ fn nothing_is_launched_between_pause_and_resume() {
 
     let said = outrigger(&stack, &["pause", "--for", "1h", "--reason", "upgrade", "-o", "json"]);
     assert_eq!(said.code, 0, "{said:?}");
-    let told: Value = serde_json::from_str(&said.output).unwrap();
-    assert_eq!((&told["pause"]["reason"], &told["pause"]["what"]), (&json!("upgrade"), &json!("everything")));
-    assert!(told["pause"]["until"].is_string(), "{said:?}");
-    let by = told["pause"]["by"].as_str().unwrap();
+    let output: Value = serde_json::from_str(&said.output).unwrap();
+    assert_eq!(
+        (&output["pause"]["reason"], &output["pause"]["what"]),
+        (&json!("upgrade"), &json!("everything"))
+    );
+    assert!(output["pause"]["until"].is_string(), "{said:?}");
+    let by = output["pause"]["by"].as_str().unwrap();
     assert!(by.starts_with("user/"), "AWS says who it is: {by}");
 
     apply(stack.kubernetes(), &deployment("web", PODS, "250m", "256Mi", &json!({}))).unwrap();
     wait_for("unschedulable pods", PODS, Duration::from_secs(60), || count_unschedulable(&stack)).unwrap();
     let summary = tick(&stack, "provision").unwrap();
-    assert_eq!((&summary["launched"], &summary["pause"]), (&json!([]), &told["pause"]));
+    assert_eq!((&summary["launched"], &summary["pause"]), (&json!([]), &output["pause"]));
     assert_eq!(instances(&stack).unwrap(), Vec::<String>::new());
     let events = stack.kubernetes().list("/api/v1/namespaces/default/events").unwrap();
     let message = format!("everything is paused by {by}");

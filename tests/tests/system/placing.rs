@@ -27,28 +27,28 @@ fn run_more(stack: &Stack, name: &str, before: usize) -> (u64, u64, bool) {
     let waiting = || Ok(count_unschedulable(stack)? + count_in_phase(stack, "Running")?);
     wait_for("judged pods", before + PODS, LONGEST, waiting).unwrap();
     tick(stack, "provision").unwrap();
-    let (mut bound, mut left, mut forbidden) = (0, 0, false);
+    let (mut bound, mut left_to_scheduler, mut forbidden) = (0, 0, false);
     let running = || {
         let answer = tick(stack, "lifecycle")?;
         bound += answer["bound"].as_u64().unwrap_or_default();
-        left += answer["leftToScheduler"].as_u64().unwrap_or_default();
+        left_to_scheduler += answer["leftToScheduler"].as_u64().unwrap_or_default();
         forbidden |= answer["bindingForbidden"] == true;
         count_in_phase(stack, "Running")
     };
     wait_for("running pods", before + PODS, LONGEST, running).unwrap();
-    (bound, left, forbidden)
+    (bound, left_to_scheduler, forbidden)
 }
 
 /// Pods of a deployment that an event of ours says were assigned.
-fn told(stack: &Stack, name: &str) -> usize {
+fn count_assigned(stack: &Stack, name: &str) -> usize {
     let events = stack.kubernetes().list("/api/v1/namespaces/default/events").unwrap();
-    let is_told = |event: &&Value| {
+    let is_about = |event: &&Value| {
         let object = event["involvedObject"]["name"].as_str().unwrap_or_default();
         event["reason"] == "Scheduled"
             && event["reportingComponent"] == "outrigger"
             && object.starts_with(name)
     };
-    events.iter().filter(is_told).count()
+    events.iter().filter(is_about).count()
 }
 
 #[test]
@@ -60,17 +60,20 @@ fn pods_are_bound_where_that_is_allowed_and_left_to_the_scheduler_where_not() {
     let lifecycle = stack.start_function("lifecycle", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "10")]).unwrap();
     let agent = stack.node_agent(NodeAgentSettings::default());
 
-    let (bound, left, forbidden) = run_more(&stack, "unbound", 0);
+    let (bound, left_to_scheduler, forbidden) = run_more(&stack, "unbound", 0);
     assert_eq!((bound, forbidden), (0, true), "nothing can be bound without the right, and that is said");
-    assert!(left >= PODS as u64, "{left} pods were left to kube-scheduler");
-    assert_eq!(told(&stack, "unbound"), 0);
+    assert!(left_to_scheduler >= PODS as u64, "{left_to_scheduler} pods were left to kube-scheduler");
+    assert_eq!(count_assigned(&stack, "unbound"), 0);
 
     binding["metadata"] = json!({"name": "outrigger:place"});
     apply(stack.kubernetes(), &binding).unwrap();
-    let (bound, left, forbidden) = run_more(&stack, "bound", PODS);
+    let (bound, left_to_scheduler, forbidden) = run_more(&stack, "bound", PODS);
     // What had room on nodes that exist was kube-scheduler's to place.
-    assert!(bound > 0 && left == 0 && !forbidden, "{bound} bound, {left} left, {forbidden}");
-    assert_eq!(told(&stack, "bound") as u64, bound, "each pod is told where it went");
+    assert!(
+        bound > 0 && left_to_scheduler == 0 && !forbidden,
+        "{bound} bound, {left_to_scheduler} left, {forbidden}"
+    );
+    assert_eq!(count_assigned(&stack, "bound") as u64, bound, "each pod is told where it went");
     for node in stack.kubernetes().list("/api/v1/nodes").unwrap() {
         let taints = node["spec"]["taints"].to_string();
         assert!(!taints.contains("outrigger.dev/placing"), "{node}");
@@ -113,10 +116,13 @@ fn a_server_that_stammers_gets_each_binding_once() {
         strike(1, Fault::Refused(409, "", "pod is already assigned to a node")),
         strike(1, Fault::Refused(500, "", "etcd has no leader")),
     ]);
-    let (bound, left, forbidden) = run_more(&stack, "web", 0);
+    let (bound, left_to_scheduler, forbidden) = run_more(&stack, "web", 0);
     let struck = proxy.seen().iter().filter(|seen| seen.struck).count();
     assert_eq!(struck, 10, "{:#?}", proxy.seen());
-    assert!(bound + 5 >= PODS as u64 && left <= 1 && !forbidden, "{bound} bound, {left} left");
+    assert!(
+        bound + 5 >= PODS as u64 && left_to_scheduler <= 1 && !forbidden,
+        "{bound} bound, {left_to_scheduler} left"
+    );
     assert_eq!(running(&stack, "web").0, PODS);
     assert_eq!(running(&stack, "web").1, instances(&stack).unwrap().len(), "no node is in vain");
     drop((provision, lifecycle, agent));
@@ -153,11 +159,11 @@ fn bind_strangers(stack: &Stack, over: &AtomicBool) {
 
 /// Says of the first pod of a deployment that is bound to a new node that its kubelet had no room
 /// for it, where there is one.
-fn refuse_one(stack: &Stack, name: &str, known: &BTreeSet<String>) -> bool {
+fn refuse_one(stack: &Stack, name: &str, old_nodes: &BTreeSet<String>) -> bool {
     let all = pods(stack).unwrap();
     let is_bound = |pod: &&Value| {
         let node = pod["spec"]["nodeName"].as_str();
-        pod["metadata"]["labels"]["app"] == name && node.is_some_and(|node| !known.contains(node))
+        pod["metadata"]["labels"]["app"] == name && node.is_some_and(|node| !old_nodes.contains(node))
     };
     let Some(pod) = all.iter().find(is_bound) else { return false };
     let words = "Node didn't have enough resource: cpu, requested: 700, used: 1900, capacity: 1930";
@@ -219,25 +225,25 @@ fn strangers_and_kubelets_that_refuse_cost_a_plan_and_no_more() {
     let refused = all.iter().filter(|pod| pod["status"]["phase"] == "Failed").count();
     assert_eq!(refused, 0, "nothing is bound that does not fit beside a stranger");
 
-    let known: BTreeSet<String> = instances(&stack).unwrap().into_iter().collect();
+    let old_nodes: BTreeSet<String> = instances(&stack).unwrap().into_iter().collect();
     apply(stack.kubernetes(), &deployment("second", PODS, "700m", "1Gi", &json!({}))).unwrap();
     let mut has_refused = false;
-    let refuse = || has_refused = has_refused || refuse_one(&stack, "second", &known);
-    let mut told = settle(&stack, "second", refuse);
+    let refuse = || has_refused = has_refused || refuse_one(&stack, "second", &old_nodes);
+    let mut refused = settle(&stack, "second", refuse);
     // What takes the refused pod's place may run before lifecycle has looked again.
     wait_for("refusals that are told", 1, LONGEST, || {
-        told.extend(look(&stack)?);
-        Ok(told.len())
+        refused.extend(look(&stack)?);
+        Ok(refused.len())
     })
     .unwrap();
     let all = pods(&stack).unwrap();
     let refused: Vec<&Value> = all.iter().filter(|pod| pod["status"]["phase"] == "Failed").collect();
     assert_eq!(refused.len(), 1, "{refused:?}");
-    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(refused.len(), 1, "{refused:?}");
     let events = stack.kubernetes().list("/api/v1/namespaces/default/events").unwrap();
     let about = &refused[0]["metadata"]["name"];
-    let is_told =
+    let is_about =
         |event: &&Value| event["reason"] == "NotAdmitted" && event["involvedObject"]["name"] == *about;
-    assert_eq!(events.iter().filter(is_told).count(), 1);
+    assert_eq!(events.iter().filter(is_about).count(), 1);
     drop((provision, lifecycle, agent));
 }

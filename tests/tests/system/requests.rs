@@ -42,7 +42,7 @@ fn listed(runtime: &Runtime, port: &KubernetesCluster) -> Pod {
 /// The pod's successor is as it was made.
 fn is_untouched(stack: &Stack, successor: &Value, after: &str) {
     let now = stack.kubernetes().find(POD).unwrap().unwrap_or_default();
-    let told = |pod: &Value| {
+    let identity = |pod: &Value| {
         let annotations = pod["metadata"]["annotations"].clone();
         let (status, spec) = (&pod["status"], &pod["spec"]);
         [
@@ -54,7 +54,7 @@ fn is_untouched(stack: &Stack, successor: &Value, after: &str) {
         ]
         .map(Clone::clone)
     };
-    assert_eq!(told(&now), told(successor), "after {after}");
+    assert_eq!(identity(&now), identity(successor), "after {after}");
 }
 
 #[test]

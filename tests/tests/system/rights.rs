@@ -6,7 +6,9 @@ use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use outrigger_stack::{FunctionProcess, NodeAgentSettings, Outcome, Stack, queue_event, scheduled_event};
+use outrigger_stack::{
+    FunctionProcess, InvocationResult, NodeAgentSettings, Stack, queue_event, scheduled_event,
+};
 use outrigger_tests::objects::deployment;
 use outrigger_tests::world::{apply, claims_in, count_unschedulable, start, tick, wait_for};
 use serde_json::{Value, json};
@@ -223,7 +225,7 @@ struct Case<'a> {
 
 impl Case<'_> {
     /// How a cold invocation ends, and what its log says.
-    fn invoke(&self) -> (Outcome, String) {
+    fn invoke(&self) -> (InvocationResult, String) {
         let before = fs::read_to_string(self.process.log()).unwrap().len();
         self.process.restart().unwrap();
         let outcome = self.stack.invoke(self.function, &(self.event)());
@@ -231,7 +233,7 @@ impl Case<'_> {
     }
 
     fn run(&self) {
-        let (Outcome::Answer(whole), _) = self.invoke() else { panic!("{} fails", self.function) };
+        let (InvocationResult::Answer(whole), _) = self.invoke() else { panic!("{} fails", self.function) };
         let whole = work(self.function, &serde_json::from_str(&whole).unwrap());
         let all = rights(self.stack, self.function);
         let mut expected: BTreeSet<&str> = self.table.iter().map(|(name, _)| *name).collect();
@@ -252,17 +254,17 @@ impl Case<'_> {
         assert!(expected.is_empty(), "{} has no such rights: {expected:?}", self.function);
     }
 
-    fn judge(&self, right: &Right, rest: Rest, outcome: &Outcome, log: &str, whole: &Value) {
+    fn judge(&self, right: &Right, rest: Rest, outcome: &InvocationResult, log: &str, whole: &Value) {
         let what = format!("{} without the right to {}: {outcome:?}", self.function, right.name());
         let refusals = right.refusals();
         let says_one = |text: &str| refusals.iter().any(|refusal| text.contains(refusal));
         assert!(says_one(log), "{what}\nnobody says one of {refusals:?}\n{log}");
         match (rest, outcome) {
-            (Stops, Outcome::Failed(error)) => assert!(says_one(error), "{what}"),
-            (Stops, Outcome::Answer(answer)) if self.function == "interrupt" => {
+            (Stops, InvocationResult::Failed(error)) => assert!(says_one(error), "{what}"),
+            (Stops, InvocationResult::Answer(answer)) if self.function == "interrupt" => {
                 assert!(answer.contains("\"itemIdentifier\":\"a\""), "{what}");
             }
-            (GoesOn, Outcome::Answer(answer)) => {
+            (GoesOn, InvocationResult::Answer(answer)) => {
                 assert_eq!(&work(self.function, &serde_json::from_str(answer).unwrap()), whole, "{what}");
             }
             _ => panic!("{what}"),

@@ -59,9 +59,9 @@ fn nodes_are_let_go_and_run_on() {
 
     let said = uninstall(&stack, &["--yes", "-o", "json"]);
     assert_eq!(said.code, 0, "{said:?}");
-    let told: serde_json::Value = serde_json::from_str(&said.output).unwrap();
+    let output: serde_json::Value = serde_json::from_str(&said.output).unwrap();
     assert_eq!(
-        (told["applied"].as_bool(), told["left"]["nodes"].as_array().map(Vec::len)),
+        (output["applied"].as_bool(), output["left"]["nodes"].as_array().map(Vec::len)),
         (Some(true), Some(0))
     );
     assert_eq!(traces(&stack), (0, 0), "{said:?}");

@@ -67,14 +67,14 @@ fn events(stack: &Stack, kind: &str, name: &str) -> Vec<(String, u64)> {
         .iter()
         .filter(|event| event["involvedObject"]["kind"] == kind && event["involvedObject"]["name"] == name);
     let text = |event: &Value, field: &str| event[field].as_str().unwrap_or_default().to_owned();
-    let mut told: Vec<_> = of_it
+    let mut shown: Vec<_> = of_it
         .map(|event| {
             let said = format!("{}: {}", text(event, "reason"), text(event, "message"));
             (said, event["count"].as_u64().unwrap_or(0))
         })
         .collect();
-    told.sort();
-    told
+    shown.sort();
+    shown
 }
 
 /// A pool with one key and effect in both lists of taints, which the API server cannot see.
@@ -173,9 +173,9 @@ fn assert_refusals_are_told_once(stack: &Stack) {
     );
     assert_eq!(events(stack, "EC2NodeClass", "empty"), [(format!("SubnetsNotFound: {NO_SUBNET}"), 1)]);
     for (kind, name) in [("NodePool", "broken"), ("NodeOverlay", "dear"), ("CapacityBuffer", "spare")] {
-        let told = events(stack, kind, name);
+        let shown = events(stack, kind, name);
         assert!(
-            told.len() == 1 && told[0].1 == 1 && told[0].0.starts_with("ValidationFailed: spec."),
+            shown.len() == 1 && shown[0].1 == 1 && shown[0].0.starts_with("ValidationFailed: spec."),
             "{told:?}"
         );
     }

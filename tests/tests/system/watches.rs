@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
-use outrigger_stack::{Outcome, Stack, scheduled_event};
+use outrigger_stack::{InvocationResult, Stack, scheduled_event};
 use outrigger_tests::faults::{Fault, FaultProxy, Rule, Seen};
 use outrigger_tests::objects::deployment;
 use outrigger_tests::world::{apply, instances, ledger, start, wait_for};
@@ -55,7 +55,7 @@ fn what_comes_while_a_watch_breaks_off_or_repeats_itself_is_seen_once() {
         come(&stack, "third", 4, 12);
         tick.join().unwrap()
     });
-    let Outcome::Answer(answer) = answer else { panic!("provision ended with {answer:?}") };
+    let InvocationResult::Answer(answer) = answer else { panic!("provision ended with {answer:?}") };
     let answer: Value = serde_json::from_str(&answer).unwrap();
     assert_eq!((&answer["unplaced"], &answer["failed"]), (&json!(0), &json!([])), "{answer}");
     let launched = answer["launched"].as_array().unwrap().len();

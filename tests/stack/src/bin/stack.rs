@@ -141,8 +141,8 @@ fn status(directory: &Path, output: Output) -> Result<()> {
         show(&state);
         return Ok(());
     }
-    let all = json!({"directory": state.directory, "parts": state.status(), "endpoints": state.endpoints});
-    writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&all)?)?;
+    let status = json!({"directory": state.directory, "parts": state.status(), "endpoints": state.endpoints});
+    writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&status)?)?;
     Ok(())
 }
 
@@ -163,16 +163,16 @@ fn tools(output: Output) -> Result<()> {
     let cache = Cache::open()?;
     let tools = Tools::ensure(&cache)?;
     let sam = Tools::ensure_sam(&cache)?;
-    let mut all = serde_json::to_value(&tools)?;
-    all["sam"] = json!(sam);
-    all["karpenter"] = json!(Tools::ensure_karpenter(&cache)?);
+    let mut paths = serde_json::to_value(&tools)?;
+    paths["sam"] = json!(sam);
+    paths["karpenter"] = json!(Tools::ensure_karpenter(&cache)?);
     let mut out = std::io::stdout().lock();
     if output == Output::Json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
+        writeln!(out, "{}", serde_json::to_string_pretty(&paths)?)?;
         return Ok(());
     }
-    for (name, place) in all.as_object().into_iter().flatten().filter(|(_, place)| place.is_string()) {
-        writeln!(out, "{name:<12} {}", place.as_str().unwrap_or_default())?;
+    for (name, path) in paths.as_object().into_iter().flatten().filter(|(_, path)| path.is_string()) {
+        writeln!(out, "{name:<12} {}", path.as_str().unwrap_or_default())?;
     }
     Ok(())
 }

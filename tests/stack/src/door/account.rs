@@ -27,11 +27,11 @@ impl Account for Moto {
         let named = [parameter("LaunchTemplateName", name), parameter("LaunchTemplateVersion.1", version)];
         let Some(xml) = self.described("DescribeLaunchTemplateVersions", &named)? else { return Ok(None) };
         let document = Document::parse(&xml)?;
-        let Some(found) = items(&document, "launchTemplateVersionSet").next() else { return Ok(None) };
-        let id = text(found, "launchTemplateId");
-        let own = self.tags(&id)?.unwrap_or_default();
-        let Some(data) = child(found, "launchTemplateData") else { return Ok(None) };
-        Ok(Some(LaunchTemplate { id, tags: own, ..content(data) }))
+        let Some(item) = items(&document, "launchTemplateVersionSet").next() else { return Ok(None) };
+        let id = text(item, "launchTemplateId");
+        let tags = self.tags(&id)?.unwrap_or_default();
+        let Some(data) = child(item, "launchTemplateData") else { return Ok(None) };
+        Ok(Some(LaunchTemplate { id, tags, ..content(data) }))
     }
 }
 

@@ -34,8 +34,8 @@ pub(super) struct Authenticator {
 impl Authenticator {
     /// Roles are mapped as the template's outputs say; one that no output names is nobody.
     pub(super) fn new(deployed: &Deployed) -> Result<Self> {
-        let all = FUNCTIONS.iter().map(|one| Ok((one.name.to_owned(), deployed.groups(one.name)?)));
-        let mut groups: BTreeMap<_, _> = all.collect::<Result<_>>()?;
+        let mapped = FUNCTIONS.iter().map(|one| Ok((one.name.to_owned(), deployed.groups(one.name)?)));
+        let mut groups: BTreeMap<_, _> = mapped.collect::<Result<_>>()?;
         groups.retain(|_, groups| !groups.is_empty());
         Ok(Self { groups })
     }

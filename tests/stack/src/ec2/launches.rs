@@ -89,8 +89,8 @@ fn override_(call: &Call, prefix: &str) -> Result<(), Fault> {
     match field("Priority").map(str::parse::<f64>) {
         Some(Ok(priority)) if priority >= 0.0 && priority.fract() == 0.0 => Ok(()),
         Some(_) => {
-            let found = field("Priority").unwrap_or_default();
-            Err(Fault::value(&format!("{prefix}Priority"), found, "a whole number from 0"))
+            let priority = field("Priority").unwrap_or_default();
+            Err(Fault::value(&format!("{prefix}Priority"), priority, "a whole number from 0"))
         }
         None => Ok(()),
     }
@@ -166,18 +166,18 @@ fn volume(call: &Call, mapping: &str) -> Result<(), Fault> {
     };
     let bounds = [("VolumeSize", Some(sizes)), ("Iops", iops), ("Throughput", throughput)];
     for (name, allowed) in bounds {
-        let Some(found) = number(name) else { continue };
+        let Some(value) = number(name) else { continue };
         match allowed {
             None => {
                 return Err(Fault::combination(format!(
                     "The parameter {name} is not supported for {kind} volumes"
                 )));
             }
-            Some(allowed) if !allowed.contains(&found) => {
+            Some(allowed) if !allowed.contains(&value) => {
                 let (least, most) = (allowed.start(), allowed.end());
                 return Err(Fault::value(
                     &format!("{mapping}Ebs.{name}"),
-                    &found.to_string(),
+                    &value.to_string(),
                     &format!("{least} to {most}"),
                 ));
             }

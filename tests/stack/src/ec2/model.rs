@@ -30,8 +30,8 @@ impl Ec2Model {
     pub fn installed(programs: &Path) -> Result<Self> {
         let library = programs.with_file_name("lib");
         let pythons = fs::read_dir(&library).with_context(|| format!("reading {}", library.display()))?;
-        let place = "site-packages/botocore/data/ec2/2016-11-15/service-2.json.gz";
-        let mut paths = pythons.filter_map(|entry| Some(entry.ok()?.path().join(place)));
+        let path_within = "site-packages/botocore/data/ec2/2016-11-15/service-2.json.gz";
+        let mut paths = pythons.filter_map(|entry| Some(entry.ok()?.path().join(path_within)));
         let path = paths.find(|path| path.is_file());
         let path = path.with_context(|| format!("there is no botocore under {}", library.display()))?;
         let file = File::open(&path).with_context(|| format!("reading {}", path.display()))?;
@@ -68,10 +68,10 @@ impl Ec2Model {
         given: &BTreeMap<String, Node>,
         path: &str,
     ) -> Result<(), Fault> {
-        let known = members(definition);
+        let allowed = members(definition);
         for (name, node) in given {
             let path = join(path, name);
-            let Some((_, member)) = known.get(name) else {
+            let Some((_, member)) = allowed.get(name) else {
                 return Err(Fault::new(
                     "UnknownParameter",
                     format!("The parameter {path} is not recognized"),
@@ -81,7 +81,7 @@ impl Ec2Model {
         }
         let required = definition["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
         for wanted in required {
-            let name = known.iter().find(|(_, (member, _))| *member == wanted).map(|(name, _)| name);
+            let name = allowed.iter().find(|(_, (member, _))| *member == wanted).map(|(name, _)| name);
             if let Some(name) = name.filter(|name| !given.contains_key(*name)) {
                 let message = format!("The request must contain the parameter {}", join(path, name));
                 return Err(Fault::new("MissingParameter", message));
@@ -110,10 +110,11 @@ impl Ec2Model {
         let input = self.root["operations"][&call.operation]["input"]["shape"].as_str().unwrap_or_default();
         let documentation = &self.root["shapes"][input]["members"]["Filters"]["documentation"];
         let Some(documentation) = documentation.as_str() else { return Ok(()) };
-        let known = filters(documentation);
+        let documented = filters(documentation);
         for filter in call.entries("Filter") {
             let name = call.parameter(&format!("{filter}Name")).unwrap_or_default();
-            let is_known = known.contains(name) || (name.starts_with("tag:") && known.contains("tag:"));
+            let is_known =
+                documented.contains(name) || (name.starts_with("tag:") && documented.contains("tag:"));
             if !is_known {
                 return Err(Fault::new("InvalidParameterValue", format!("The filter '{name}' is invalid")));
             }
@@ -124,8 +125,8 @@ impl Ec2Model {
 
 /// The members of a structure by their names on the wire, each with its name in the model.
 fn members(definition: &Value) -> BTreeMap<String, (&str, &Value)> {
-    let all = definition["members"].as_object().into_iter().flatten();
-    all.map(|(name, member)| (wire_name(name, member), (name.as_str(), member))).collect()
+    let members = definition["members"].as_object().into_iter().flatten();
+    members.map(|(name, member)| (wire_name(name, member), (name.as_str(), member))).collect()
 }
 
 /// `queryName`, or the name of the answer with a capital, or the member's own.
@@ -145,13 +146,13 @@ fn join(path: &str, name: &str) -> String {
 fn tree(parameters: &BTreeMap<String, String>) -> Result<Node, Fault> {
     let mut root = BTreeMap::new();
     for (key, value) in parameters {
-        let mut place = &mut root;
+        let mut node = &mut root;
         let mut parts = key.split('.').peekable();
         while let Some(part) = parts.next() {
             let is_last = parts.peek().is_none();
             let fresh = || if is_last { Node::Leaf(value.clone()) } else { Node::Branch(BTreeMap::new()) };
-            match place.entry(part.to_owned()).or_insert_with(fresh) {
-                Node::Branch(members) if !is_last => place = members,
+            match node.entry(part.to_owned()).or_insert_with(fresh) {
+                Node::Branch(members) if !is_last => node = members,
                 Node::Leaf(_) if is_last => break,
                 _ => return Err(Fault::value(key, value, "one value for each parameter")),
             }
@@ -184,15 +185,15 @@ fn check_text(definition: &Value, kind: &str, text: &str, path: &str) -> Result<
 }
 
 /// A number, or the length of a list or a text.
-fn check_bounds(definition: &Value, found: f64, path: &str) -> Result<(), Fault> {
+fn check_bounds(definition: &Value, number: f64, path: &str) -> Result<(), Fault> {
     let (least, most) = (definition["min"].as_f64(), definition["max"].as_f64());
-    if least.is_some_and(|least| found < least) || most.is_some_and(|most| found > most) {
+    if least.is_some_and(|least| number < least) || most.is_some_and(|most| number > most) {
         let allowed = format!(
             "{} to {}",
             least.unwrap_or(0.0),
             most.map_or_else(|| "any".to_owned(), |most| most.to_string())
         );
-        return Err(Fault::value(path, &found.to_string(), &allowed));
+        return Err(Fault::value(path, &number.to_string(), &allowed));
     }
     Ok(())
 }

@@ -26,9 +26,9 @@ pub(super) struct Condition {
 
 impl Condition {
     /// All conditions of a statement; each must hold.
-    pub(super) fn read_all(conditions: &Value) -> Result<Vec<Self>> {
-        let mut all = Vec::new();
-        for (operator, keys) in conditions.as_object().into_iter().flatten() {
+    pub(super) fn read_all(block: &Value) -> Result<Vec<Self>> {
+        let mut conditions = Vec::new();
+        for (operator, keys) in block.as_object().into_iter().flatten() {
             let operator = match operator.as_str() {
                 "StringEquals" => Operator::StringEquals,
                 "StringLike" => Operator::StringLike,
@@ -38,25 +38,25 @@ impl Condition {
                 other => bail!("a policy uses the operator {other}, which is not evaluated here"),
             };
             for (key, values) in keys.as_object().into_iter().flatten() {
-                all.push(Self { operator, key: key.clone(), values: texts(values)? });
+                conditions.push(Self { operator, key: key.clone(), values: texts(values)? });
             }
         }
-        Ok(all)
+        Ok(conditions)
     }
 
     /// Keys are the same in any case of letters; a key that the request lacks fits nothing but
     /// `Null` and `ForAllValues`.
     pub(super) fn holds(&self, context: &BTreeMap<String, String>) -> bool {
-        let found = context.iter().find(|(key, _)| key.eq_ignore_ascii_case(&self.key));
+        let given = context.iter().find(|(key, _)| key.eq_ignore_ascii_case(&self.key));
         if self.operator == Operator::Null {
-            return self.values.iter().any(|wanted| wanted == &found.is_none().to_string());
+            return self.values.iter().any(|wanted| wanted == &given.is_none().to_string());
         }
         // Each need here has one value of a key; of no value all are as wanted.
-        let Some((_, found)) = found else { return self.operator == Operator::ForAllStringLike };
+        let Some((_, value)) = given else { return self.operator == Operator::ForAllStringLike };
         self.values.iter().any(|wanted| match self.operator {
-            Operator::StringEquals => wanted == found,
-            Operator::StringLike | Operator::ForAllStringLike => matches(wanted, found),
-            Operator::Bool => wanted.eq_ignore_ascii_case(found),
+            Operator::StringEquals => wanted == value,
+            Operator::StringLike | Operator::ForAllStringLike => matches(wanted, value),
+            Operator::Bool => wanted.eq_ignore_ascii_case(value),
             Operator::Null => false,
         })
     }

@@ -35,7 +35,7 @@ fn of_ec2(call: &Call, account: &dyn Account) -> Result<Option<Vec<Need>>> {
         let tags = account.tags(id)?;
         Ok(tags.map(|tags| Need::new(&action, ec2(kind, id)).with_tags("aws:ResourceTag", &tags)))
     };
-    let found: Vec<Option<Need>> = match call.operation.as_str() {
+    let needs: Vec<Option<Need>> = match call.operation.as_str() {
         "CreateFleet" => return launches::fleet(call, account).map(Some),
         "CreateLaunchTemplate" => return Ok(Some(launches::template(call))),
         "TerminateInstances" => {
@@ -52,7 +52,7 @@ fn of_ec2(call: &Call, account: &dyn Account) -> Result<Option<Vec<Need>>> {
         describe if describe.starts_with("Describe") => vec![Some(Need::new(&action, "*"))],
         _ => return Ok(None),
     };
-    Ok(Some(found.into_iter().flatten().collect()))
+    Ok(Some(needs.into_iter().flatten().collect()))
 }
 
 /// Rights on items are asked for with the partition that each lies in.
@@ -74,8 +74,9 @@ fn of_dynamodb(call: &Call) -> Option<Vec<Need>> {
         }
         "BatchWriteItem" => {
             let tables = body["RequestItems"].as_object()?.iter();
-            let requests = tables.flat_map(|(table, all)| {
-                all.as_array()
+            let requests = tables.flat_map(|(table, requests)| {
+                requests
+                    .as_array()
                     .into_iter()
                     .flatten()
                     .filter_map(Value::as_object)

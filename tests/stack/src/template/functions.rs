@@ -28,9 +28,9 @@ impl Deployed {
     pub fn environment(&self, function: &str) -> Result<BTreeMap<String, String>> {
         let pointer = "/Environment/Variables";
         let shared = self.root.pointer(&format!("/Globals/Function{pointer}"));
-        let own = self.properties(function)?.pointer(pointer);
+        let specific = self.properties(function)?.pointer(pointer);
         let mut environment = BTreeMap::new();
-        for (name, value) in [shared, own].into_iter().flatten().flat_map(entries) {
+        for (name, value) in [shared, specific].into_iter().flatten().flat_map(entries) {
             let value = self.text(value).with_context(|| format!("the variable {name} of {function}"))?;
             environment.insert(name.clone(), value);
         }
@@ -59,10 +59,10 @@ impl Deployed {
                 None => policy,
             };
             let document = self.resolve(document)?.unwrap_or_default();
-            let Value::Array(own) = &document["Statement"] else {
+            let Value::Array(listed) = &document["Statement"] else {
                 bail!("the policy {policy} of {function} has no statements");
             };
-            statements.extend(own.iter().cloned());
+            statements.extend(listed.iter().cloned());
         }
         Role::new(function, &statements)
     }
@@ -88,14 +88,14 @@ impl Deployed {
     }
 
     fn number(&self, function: &str, property: &str) -> Result<u64> {
-        let own = &self.properties(function)?[property];
-        let value = if own.is_null() { &self.root["Globals"]["Function"][property] } else { own };
+        let specific = &self.properties(function)?[property];
+        let value = if specific.is_null() { &self.root["Globals"]["Function"][property] } else { specific };
         let text = self.text(value).with_context(|| format!("{property} of {function}"))?;
         text.parse().with_context(|| format!("{property} of {function} is {text:?}; allowed: a whole number"))
     }
 }
 
 fn logical_id(function: &str) -> Result<&'static str> {
-    let known = FUNCTIONS.iter().find(|one| one.name == function);
-    known.map(|one| one.logical_id).with_context(|| format!("there is no function named {function}"))
+    let declared = FUNCTIONS.iter().find(|one| one.name == function);
+    declared.map(|one| one.logical_id).with_context(|| format!("there is no function named {function}"))
 }

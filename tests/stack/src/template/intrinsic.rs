@@ -85,8 +85,8 @@ impl Deployed {
             let is_list = self.root["Parameters"][name]["Type"] == "CommaDelimitedList";
             return Ok(if is_list { list(value) } else { value.clone().into() });
         }
-        let found = self.resources.names.get(name);
-        found
+        let resource = self.resources.names.get(name);
+        resource
             .map(|name| name.clone().into())
             .with_context(|| format!("nobody knows what !Ref {name} comes to"))
     }
@@ -96,8 +96,8 @@ impl Deployed {
         let (Some(resource), Some("Arn")) = (resource, attribute) else {
             bail!("the local stack knows no attribute {argument} of a resource");
         };
-        let found = self.resources.arns.get(resource).cloned();
-        found.with_context(|| format!("nobody knows what !GetAtt {resource}.Arn comes to"))
+        let arn = self.resources.arns.get(resource).cloned();
+        arn.with_context(|| format!("nobody knows what !GetAtt {resource}.Arn comes to"))
     }
 
     fn substitute(&self, text: &str) -> Result<String> {

@@ -78,20 +78,20 @@ impl<'de> Visitor<'de> for PlainVisitor {
         Ok(value.into())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let mut all = Vec::new();
-        while let Some(Node(item)) = items.next_element()? {
-            all.push(item);
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(Node(item)) = sequence.next_element()? {
+            items.push(item);
         }
-        Ok(all.into())
+        Ok(items.into())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let mut all = Map::new();
-        while let Some((key, Node(value))) = entries.next_entry::<String, Node>()? {
-            all.insert(key, value);
+    fn visit_map<A: MapAccess<'de>>(self, mut mapping: A) -> Result<Value, A::Error> {
+        let mut entries = Map::new();
+        while let Some((key, Node(value))) = mapping.next_entry::<String, Node>()? {
+            entries.insert(key, value);
         }
-        Ok(all.into())
+        Ok(entries.into())
     }
 }
 
