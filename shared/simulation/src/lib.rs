@@ -42,8 +42,8 @@ pub use names::UnknownName;
 pub use play::{Ending, Market, Observer, PlayError, Unobserved, play};
 pub use policy::Policy;
 pub use scenario::{
-    AccessMode, DisruptionBudget, Event, EventKind, Expect, Function, Interruption, Lifetime, Mishap,
-    Promises, Scale, Scenario, StaticPodOfNodes, Uninstall, Workload, WrittenBy,
+    AccessMode, Cascade, DisruptionBudget, Event, EventKind, Expect, Function, Interruption, Lifetime,
+    Mishap, Promises, Scale, Scenario, StaticPodOfNodes, Uninstall, Workload, WrittenBy,
 };
 pub use summary::{Figures, Summary};
 pub use tally::Tally;

@@ -115,7 +115,7 @@ pub struct Ending {
     /// How many different events were published.
     pub events: usize,
     /// The last event of each reason about each object: what it is about, why, and what it says.
-    pub told: Vec<(String, &'static str, String)>,
+    pub published: Vec<(String, &'static str, String)>,
 }
 
 /// Why a scenario cannot be played.
@@ -239,7 +239,7 @@ fn ending(world: &World, scenario: &Scenario) -> Ending {
             .collect(),
         configured: state.cluster.configured().to_vec(),
         events: state.cluster.events().len(),
-        told: state
+        published: state
             .cluster
             .events()
             .iter()

@@ -3,38 +3,27 @@
 
 use std::collections::BTreeSet;
 
-use outrigger_simulation::Ending;
+use outrigger_model::labels;
+use outrigger_simulation::Expect;
 
-use crate::common;
+use crate::common::{Pool, Workload, World, minutes, seconds};
 
-const SCENARIO: &str = "\
-apiVersion: outrigger.dev/v1alpha1
-kind: Scenario
-metadata: {name: architectures}
-spec:
-  duration: 6m
-  bootTime: 30s
-  instanceTypes: [m6a, m6g]
-  instanceGroups: [{groups}]
-  nodePools:
-    - {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: both}, spec: {template: {spec: {nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}, requirements: []}}}}
-  workloads:
-    - {name: x86, at: 10s, replicas: 2, template: {spec: {nodeSelector: {kubernetes.io/arch: amd64}, containers: [{name: c, image: i, resources: {requests: {cpu: 400m, memory: 1Gi}}}]}}}
-    - {name: arm, at: 10s, replicas: 2, {expect}template: {spec: {nodeSelector: {kubernetes.io/arch: arm64}, containers: [{name: c, image: i, resources: {requests: {cpu: 400m, memory: 1Gi}}}]}}}
-";
-
-fn images(groups: &str, expect: &str) -> BTreeSet<String> {
-    let text = SCENARIO.replace("{groups}", groups).replace("{expect}", expect);
-    let ending: Ending = common::run_scenario(&common::scenario(&text), &[]);
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", common::timeline(&ending));
-    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", common::timeline(&ending));
+fn images(world: World, expect_arm: Expect) -> BTreeSet<String> {
+    let workload = |name, architecture| {
+        let pods = Workload::new(name, 2, "400m", "1Gi").at(seconds(10));
+        pods.select(labels::ARCH, architecture)
+    };
+    let world = world.sold(&["m6a", "m6g"]).pool(Pool::new("both"));
+    let world = world.workload(workload("x86", "amd64"));
+    let ending = world.workload(workload("arm", "arm64").expect(expect_arm)).play_as_expected();
     let claims = ending.claims.iter().filter_map(|claim| claim.status.instance.as_ref());
     claims.map(|instance| instance.image_id.clone()).collect()
 }
 
 #[test]
 fn a_group_has_one_image_and_with_a_second_one_both_architectures() {
-    assert_eq!(images("", "expect: Waiting, "), BTreeSet::from(["ami-amd64".to_owned()]));
+    let world = World::new("architectures", minutes(6));
+    assert_eq!(images(world.clone(), Expect::Waiting), BTreeSet::from(["ami-amd64".to_owned()]));
     let both = ["ami-amd64", "ami-arm64"].map(str::to_owned);
-    assert_eq!(images("{name: nodes, images: [amd64, arm64]}", ""), BTreeSet::from(both));
+    assert_eq!(images(world.both_architectures("nodes"), Expect::Running), BTreeSet::from(both));
 }

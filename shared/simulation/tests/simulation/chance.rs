@@ -30,7 +30,7 @@ fn chance_leaves_nothing_behind() {
 #[test]
 fn a_seed_is_the_same_world_each_time() {
     let worlds = Worlds::chance().unwrap();
-    let told = |seed| worlds.judge(seed).unwrap().story();
-    assert_eq!(told(3), told(3));
-    assert_ne!(told(3), told(4));
+    let story = |seed| worlds.judge(seed).unwrap().story();
+    assert_eq!(story(3), story(3));
+    assert_ne!(story(3), story(4));
 }

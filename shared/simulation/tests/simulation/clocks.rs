@@ -3,42 +3,21 @@
 
 use outrigger_model::{ClaimState, NodeClaim, TerminationReason};
 use outrigger_simulation::Ending;
+use outrigger_simulation::EventKind::{Interruption, SkewClocks};
+use outrigger_simulation::Interruption::SpotWarning;
 
-use crate::common;
+use crate::common::{self, Pool, Workload, World, minutes, seconds};
 
-/// Two nodes that expire after twelve minutes; `{events}` are put in.
-const SCENARIO: &str = r"
-apiVersion: outrigger.dev/v1alpha1
-kind: Scenario
-metadata: {name: clocks}
-spec:
-  seed: {seed}
-  duration: {duration}
-  bootTime: 40s
-  disrupt: true
-  nodePools:
-    - apiVersion: karpenter.sh/v1
-      kind: NodePool
-      metadata: {name: web}
-      spec:
-        template:
-          spec:
-            expireAfter: 12m
-            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
-            requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m6a.large]},
-                           {key: karpenter.sh/capacity-type, operator: In, values: [spot]}]
-  workloads:
-    - {name: web, at: 2s, replicas: 2,
-       template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1500m, memory: 512Mi}}}]}}}
-  events: [{at: 3m, kind: SkewClocks, for: 17m}{events}]
-";
-
-fn play(seed: u64, duration: &str, events: &str) -> Ending {
-    let text = SCENARIO
-        .replace("{seed}", &seed.to_string())
-        .replace("{duration}", duration)
-        .replace("{events}", events);
-    common::run_scenario(&common::scenario(&text), &[])
+/// Two nodes that expire after twelve minutes, and clocks that differ from the fourth on.
+fn skewed(seed: u64) -> World {
+    let pool = Pool::new("web").template("expireAfter", "12m").instance_types(&["m6a.large"]).spot();
+    World::new("clocks", minutes(30))
+        .seed(seed)
+        .boot_time(40)
+        .disrupts()
+        .pool(pool)
+        .workload(Workload::new("web", 2, "1500m", "512Mi"))
+        .event(minutes(3), SkewClocks(minutes(17)))
 }
 
 fn reasons(ending: &Ending) -> Vec<TerminationReason> {
@@ -49,11 +28,11 @@ fn reasons(ending: &Ending) -> Vec<TerminationReason> {
 #[test]
 fn nothing_ends_for_its_age_while_clocks_differ() {
     for seed in 1..=8 {
-        let ending = play(seed, "11m30s", "");
+        let ending = skewed(seed).duration(seconds(690)).play();
         let story = || format!("seed {seed}\n{}", common::timeline(&ending));
         assert_eq!(reasons(&ending), Vec::new(), "{}", story());
-        assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
-        let later = play(seed, "30m", "");
+        common::check_laws(&ending, &format!("seed {seed}"));
+        let later = skewed(seed).play();
         let expired =
             reasons(&later).into_iter().filter(|reason| *reason == TerminationReason::Expired).count();
         assert!(
@@ -61,14 +40,15 @@ fn nothing_ends_for_its_age_while_clocks_differ() {
             "what is old ends once clocks agree, seed {seed}\n{}",
             common::timeline(&later)
         );
-        assert_eq!(later.summary.broken_laws, Vec::<String>::new(), "{}", common::timeline(&later));
+        common::check_laws(&later, "");
     }
 }
 
 #[test]
 fn a_spot_warning_counts_whatever_the_api_servers_clock_says() {
     for seed in 1..=8 {
-        let ending = play(seed, "10m", ", {at: 5m, kind: SpotWarning, count: 1}");
+        let world = skewed(seed).duration(minutes(10));
+        let ending = world.event(minutes(5), Interruption(SpotWarning, 1)).play();
         let story = || format!("seed {seed}\n{}", common::timeline(&ending));
         assert_eq!(reasons(&ending), [TerminationReason::Interrupted], "{}", story());
         let ready = ending.claims.iter().filter(|claim| claim.status.state == ClaimState::Initialized);

@@ -1,133 +1,86 @@
-//! A small cluster under the real functions, with room for what each test adds.
+//! Worlds under the real functions, with room for what each test adds.
 
-use outrigger_simulation::{Crash, Ending, Function, Kill, Policy, Scenario, Unobserved, play};
+mod events;
+mod objects;
+mod world;
+
+use std::time::Duration;
+
+use outrigger_model::labels;
+use outrigger_simulation::{Crash, Ending, Function, Kill, Scenario, Unobserved, play};
+use serde_json::json;
+
+pub(crate) use events::{at, drought, minutes, seconds, throttle};
+pub(crate) use objects::{
+    Pool, Workload, ec2_node_class, in_default, max_unavailable, min_available, pods, pods_everywhere,
+};
+pub(crate) use world::World;
 
 /// Worlds make and drop small objects all the time; this allocator plays them a quarter faster than
 /// the system's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// A small cluster whose limits are tight.
+pub(crate) fn small(seed: u64, duration: Duration) -> World {
+    small_within(seed, duration, json!({"cpu": "40"}), json!({"cpu": "16", "nodes": "4"}))
+}
+
+/// The small cluster with limits that no plan comes near, so that its plans are the same whenever
+/// they are made.
+pub(crate) fn small_unlimited(seed: u64, duration: Duration) -> World {
+    let limits = json!({"cpu": "4000"});
+    small_within(seed, duration, limits.clone(), limits)
+}
+
 /// Two pools and four workloads, all of which fit; none can take room that was planned for another,
 /// so that what is bought does not hang on the order in which nodes join. The pods of `late` take a
-/// port, so their two nodes are one fleet of two. `{extra}` is put under `spec`.
-const SCENARIO: &str = r#"
-apiVersion: outrigger.dev/v1alpha1
-kind: Scenario
-metadata: {name: small}
-spec:
-  seed: {seed}
-  duration: {duration}
-  instanceTypes: [c6g, m6g, c6a, m6a]
-  bootTime: 30s
-  instanceGroups: [{name: nodes, images: [amd64, arm64]}, {name: batch, images: [amd64, arm64]}]
-  nodePools:
-    - apiVersion: karpenter.sh/v1
-      kind: NodePool
-      metadata: {name: general}
-      spec:
-        limits: {cpu: "40"}
-        template:
-          spec:
-            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
-            requirements:
-              - {key: karpenter.sh/capacity-type, operator: In, values: [spot, on-demand]}
-              - {key: karpenter.k8s.aws/instance-family, operator: In, values: [c6g, m6g, c6a, m6a]}
-    - apiVersion: karpenter.sh/v1
-      kind: NodePool
-      metadata: {name: batch}
-      spec:
-        limits: {cpu: "16", nodes: "4"}
-        template:
-          spec:
-            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: batch}
-            taints: [{key: dedicated, value: batch, effect: NoSchedule}]
-            startupTaints: [{key: example.com/agent, effect: NoSchedule}]
-            requirements:
-              - {key: karpenter.sh/capacity-type, operator: In, values: [spot]}
-              - {key: karpenter.k8s.aws/instance-family, operator: In, values: [c6a]}
-              - {key: dedicated, operator: In, values: [batch]}
-  daemonSets:
-    - {name: cni, namespace: kube-system, template: {spec: {tolerations: [{operator: Exists}], containers: [{name: c, image: i, resources: {requests: {cpu: 50m, memory: 64Mi}}}]}}}
-  workloads:
-    - {name: web, at: 2s, replicas: 10, template: {metadata: {labels: {app: web}}, spec: {nodeSelector: {karpenter.sh/capacity-type: spot}, containers: [{name: c, image: i, resources: {requests: {cpu: 500m, memory: 1Gi}}}]}}}
-    - {name: steady, at: 2s, replicas: 3, template: {spec: {nodeSelector: {karpenter.sh/capacity-type: on-demand}, containers: [{name: c, image: i, resources: {requests: {cpu: 900m, memory: 1Gi}}}]}}}
-    - {name: etl, at: 2s, replicas: 4, template: {spec: {nodeSelector: {dedicated: batch}, tolerations: [{key: dedicated, operator: Exists}], containers: [{name: c, image: i, resources: {requests: {cpu: "1", memory: 1Gi}}}]}}}
-    - {name: late, at: 3m, replicas: 2, template: {spec: {nodeSelector: {kubernetes.io/arch: arm64, karpenter.sh/capacity-type: spot}, containers: [{name: c, image: i, ports: [{containerPort: 80, hostPort: 80}], resources: {requests: {cpu: "1500m", memory: 2Gi}}}]}}}
-{extra}
-"#;
-
-/// The small cluster's file.
-pub(crate) fn text(seed: u64, duration: &str, extra: &str) -> String {
-    SCENARIO.replace("{seed}", &seed.to_string()).replace("{duration}", duration).replace("{extra}", extra)
+/// port, so their two nodes are one fleet of two.
+fn small_within(
+    seed: u64,
+    duration: Duration,
+    general: serde_json::Value,
+    batch: serde_json::Value,
+) -> World {
+    let families = ["c6g", "m6g", "c6a", "m6a"];
+    let taint = json!([{"key": "dedicated", "value": "batch", "effect": "NoSchedule"}]);
+    let startup_taint = json!([{"key": "example.com/agent", "effect": "NoSchedule"}]);
+    let class = json!({"group": labels::KOPS_GROUP, "kind": "InstanceGroup", "name": "batch"});
+    let general = Pool::new("general").spec("limits", general);
+    let batch = Pool::new("batch").spec("limits", batch).template("nodeClassRef", class);
+    let batch = batch.template("taints", taint).template("startupTaints", startup_taint);
+    let web = Workload::new("web", 10, "500m", "1Gi").labelled().select(labels::CAPACITY_TYPE, "spot");
+    let steady = Workload::new("steady", 3, "900m", "1Gi").select(labels::CAPACITY_TYPE, "on-demand");
+    let etl = Workload::new("etl", 4, "1", "1Gi").select("dedicated", "batch");
+    let late = Workload::new("late", 2, "1500m", "2Gi").at(minutes(3)).host_port();
+    World::new("small", duration)
+        .seed(seed)
+        .sold(&families)
+        .both_architectures("nodes")
+        .both_architectures("batch")
+        .pool(general.capacity_types(&["spot", "on-demand"]).families(&families))
+        .pool(batch.spot().families(&["c6a"]).require("dedicated", &["batch"]))
+        .cni()
+        .workload(web)
+        .workload(steady)
+        .workload(etl.spec("tolerations", json!([{"key": "dedicated", "operator": "Exists"}])))
+        .workload(late.select(labels::ARCH, "arm64").select(labels::CAPACITY_TYPE, "spot"))
 }
 
 /// Nodes that have room for one pod each: six of one pool at first, and two of another after ten
-/// minutes. `{spec}`, `{duration}` and `{events}` are put in.
-const ONE_POD_PER_NODE: &str = r"
-apiVersion: outrigger.dev/v1alpha1
-kind: Scenario
-metadata: {name: alone}
-spec:
-  seed: 5
-  duration: {duration}
-  bootTime: 40s
-  nodePools:
-    - {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: first}, spec: {{spec}}}
-    - {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: second}, spec: {{spec}}}
-  workloads:
-    - {name: web, at: 2s, replicas: 6, template: {spec: {nodeSelector: {karpenter.sh/nodepool: first}, containers: [{name: c, image: i,
-       resources: {requests: {cpu: 1500m, memory: 512Mi}}}]}}}
-    - {name: late, at: 10m, replicas: 2, template: {spec: {nodeSelector: {karpenter.sh/nodepool: second}, containers: [{name: c, image: i,
-       resources: {requests: {cpu: 1500m, memory: 512Mi}}}]}}}
-  events: [{events}]
-";
-
-const POOL: &str = "template: {spec: {nodeClassRef: {group: kops.k8s.io, kind: \
-     InstanceGroup, name: nodes}, requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [spot]}, \
-     {key: node.kubernetes.io/instance-type, operator: In, values: [m6a.large]}]}}";
-
-/// Plays it.
-pub(crate) fn run_one_pod_per_node(duration: &str, events: &str) -> Ending {
-    let text =
-        ONE_POD_PER_NODE.replace("{spec}", POOL).replace("{duration}", duration).replace("{events}", events);
-    run_text(&text, &[])
-}
-
-/// Plays the small cluster, whose limits are tight.
-pub(crate) fn run(seed: u64, duration: &str, extra: &str, kills: &[Kill]) -> Ending {
-    run_text(&text(seed, duration, extra), kills)
-}
-
-/// Plays the small cluster with limits that no plan comes near, so that its plans are the same
-/// whenever they are made.
-pub(crate) fn run_unlimited(seed: u64, duration: &str, extra: &str, kills: &[Kill]) -> Ending {
-    let text = text(seed, duration, extra);
-    let unlimited = text
-        .replace(r#"{cpu: "40"}"#, r#"{cpu: "4000"}"#)
-        .replace(r#"{cpu: "16", nodes: "4"}"#, r#"{cpu: "4000"}"#);
-    assert_ne!(text, unlimited, "the limits are written otherwise");
-    run_text(&unlimited, kills)
-}
-
-fn run_text(text: &str, kills: &[Kill]) -> Ending {
-    run_scenario(&scenario(text), kills)
-}
-
-/// Reads a scenario that must be valid. The function `disrupt` runs only where the text asks for
-/// it: most tests are about nodes that it would end.
-pub(crate) fn scenario(text: &str) -> Scenario {
-    let scenario = Scenario::read("test.yaml", text).expect("the scenario is valid");
-    let policy = if text.contains("disrupt: true") { Policy::Outrigger } else { Policy::None };
-    Scenario { policy, ..scenario }
-}
-
-/// An EC2NodeClass `own` with these fields beside those that it needs, in YAML's flow style.
-pub(crate) fn ec2_node_class(fields: &str) -> String {
-    format!(
-        "{{apiVersion: karpenter.k8s.aws/v1, kind: EC2NodeClass, metadata: {{name: own}}, spec: {{amiFamily: Custom, \
-         amiSelectorTerms: [{{id: ami-0123456789abcdef0}}], subnetSelectorTerms: [{{tags: {{team: web}}}}], \
-         securityGroupSelectorTerms: [{{tags: {{team: web}}}}], instanceProfile: nodes, userData: nodeup, {fields}}}}}"
-    )
+/// minutes.
+pub(crate) fn one_pod_per_node(duration: Duration) -> World {
+    let pool = |name| Pool::new(name).spot().instance_types(&["m6a.large"]);
+    let of_pool = |name, replicas, pool| {
+        Workload::new(name, replicas, "1500m", "512Mi").select(labels::NODE_POOL, pool)
+    };
+    World::new("alone", duration)
+        .seed(5)
+        .boot_time(40)
+        .pool(pool("first"))
+        .pool(pool("second"))
+        .workload(of_pool("web", 6, "first"))
+        .workload(of_pool("late", 2, "second").at(minutes(10)))
 }
 
 /// Plays a scenario.
@@ -156,6 +109,19 @@ pub(crate) fn die_at_each_call(
     }
     eprintln!("{function} run {run}: {deaths} crash points");
     deaths
+}
+
+/// No law is broken. `what` says in the message which world it was.
+#[track_caller]
+pub(crate) fn check_laws(ending: &Ending, what: &str) {
+    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{what}\n{}", timeline(ending));
+}
+
+/// No law is broken, and all pods are as their workloads expect it.
+#[track_caller]
+pub(crate) fn check_expected(ending: &Ending, what: &str) {
+    check_laws(ending, what);
+    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{what}\n{}", timeline(ending));
 }
 
 /// The timeline as text, for messages of failed tests.

@@ -3,7 +3,7 @@
 
 use outrigger_simulation::{Crash, Ending, Function, Kill};
 
-use crate::common;
+use crate::common::{self, World, minutes};
 
 /// What must be the same whether or not a function died: the instances by what they are.
 fn bought(ending: &Ending) -> Vec<(String, String, usize)> {
@@ -13,8 +13,7 @@ fn bought(ending: &Ending) -> Vec<(String, String, usize)> {
 
 fn check(ending: &Ending, undisturbed: &Ending, what: &str) {
     let story = || format!("{what}\n{}", common::timeline(ending));
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
-    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
+    common::check_expected(ending, what);
     let claims = ending.claims.iter().filter(|claim| !claim.status.state.is_terminal());
     let claimed: Vec<_> = claims.filter_map(|claim| claim.instance_id()).collect();
     assert_eq!(claimed.len(), ending.instances.len(), "each instance has its claim\n{}", story());
@@ -30,8 +29,13 @@ fn pools(bought: &[(String, String, usize)]) -> std::collections::BTreeMap<(Stri
     pools
 }
 
+fn world() -> World {
+    common::small_unlimited(1, minutes(5))
+}
+
 fn enumerate(function: Function, run: u32, at_least: usize) {
-    let play = |kills: &[Kill]| common::run_unlimited(1, "5m", "", kills);
+    let world = world();
+    let play = |kills: &[Kill]| world.play_killing(kills);
     let undisturbed = play(&[]);
     check(&undisturbed, &undisturbed, "undisturbed");
     let deaths = common::die_at_each_call(function, run, 1, play, |ending, what| {
@@ -52,10 +56,10 @@ fn lifecycle_may_die_after_any_call() {
 
 #[test]
 fn provision_may_die_twice_in_a_row() {
-    let undisturbed = common::run_unlimited(1, "5m", "", &[]);
+    let undisturbed = world().play();
     for calls in (1..40).step_by(3) {
         let kill = |run| Kill { function: Function::Provision, run, crash: Crash::AfterCalls(calls) };
-        let ending = common::run_unlimited(1, "5m", "", &[kill(1), kill(2)]);
+        let ending = world().play_killing(&[kill(1), kill(2)]);
         check(&ending, &undisturbed, &format!("provision died twice after {calls} calls"));
     }
 }

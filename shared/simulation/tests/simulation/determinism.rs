@@ -1,11 +1,12 @@
 //! The same file and seed make the same bytes; another seed makes another world.
 
-use crate::common;
+use outrigger_simulation::EventKind::Chaos;
 
-const CHAOS: &str = "  events: [{at: 1s, kind: Chaos, percent: 10, for: 4m}]";
+use crate::common::{self, minutes, seconds};
 
 fn bytes(seed: u64) -> String {
-    common::json(&common::run(seed, "10m", CHAOS, &[]))
+    let chaos = Chaos { percent: 10, length: minutes(4) };
+    common::json(&common::small(seed, minutes(10)).event(seconds(1), chaos).play())
 }
 
 #[test]

@@ -4,95 +4,46 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use outrigger_model::{ClaimState, NodeClaim, TerminationReason};
-use outrigger_simulation::{Ending, Function, Kill};
+use outrigger_model::{ClaimState, NodeClaim, PauseScope, TerminationReason, labels};
+use outrigger_simulation::EventKind::{Duplicate, Freeze, Pause, RogueBinding, UpdateImages};
+use outrigger_simulation::{Call, Ending, Event, Function};
+use serde_json::{Value, json};
 
-use crate::common;
+use crate::common::{self, Pool, Workload, World, at, drought, max_unavailable, minutes, seconds, throttle};
 
-/// Nodes on demand that have room for four pods each. `{disruption}`, `{deadline}`, `{pod}`,
-/// `{pods}`, `{extra}` and `{events}` are put in.
-const SCENARIO: &str = r"
-apiVersion: outrigger.dev/v1alpha1
-kind: Scenario
-metadata: {name: disruption}
-spec:
-  seed: {seed}
-  duration: {duration}
-  bootTime: 30s
-  disrupt: true
-  nodePools:
-    - apiVersion: karpenter.sh/v1
-      kind: NodePool
-      metadata: {name: general, annotations: {outrigger.dev/patience: '0', outrigger.dev/drift-deadline: {deadline}}}
-      spec:
-        disruption: {{disruption}}
-        template:
-          spec:
-            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
-            requirements:
-              - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-              - {key: node.kubernetes.io/instance-type, operator: In, values: [m6a.large]}
-  daemonSets:
-    - {name: cni, namespace: kube-system,
-       template: {spec: {tolerations: [{operator: Exists}],
-         containers: [{name: c, image: i, resources: {requests: {cpu: 50m, memory: 64Mi}}}]}}}
-  workloads:
-    - {name: web, at: 2s, replicas: 8, scale: [{web}],
-       template: {metadata: {labels: {app: web}, annotations: {{pod}}}, spec: {terminationGracePeriodSeconds: 20,
-         containers: [{name: c, image: i, resources: {requests: {cpu: 430m, memory: 1Gi}}}]}}}
-{extra}  events: [{events}]
-";
-
-/// Two more full nodes.
-const FOUR: &str = "    - {name: api, at: 2s, replicas: 8, template: {spec: {containers: [{name: c, image: i, \
-     resources: {requests: {cpu: 430m, memory: 1Gi}}}]}}}\n";
-
-/// The same, which then lose most of their pods.
-const SHRINKING: &str = "    - {name: api, at: 2s, replicas: 8, scale: [{at: 150s, replicas: 5}], \
-     template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 430m, memory: 1Gi}}}]}}}\n";
-
-#[derive(Clone, Copy)]
-struct Setting<'e> {
-    duration: &'static str,
-    disruption: &'static str,
-    deadline: &'static str,
-    pod: &'static str,
-    web: &'e str,
-    extra: &'static str,
-    events: &'e str,
+/// Nodes on demand that have room for four pods each, and that nobody waits for.
+fn pool(disruption: Value) -> Pool {
+    let pool = Pool::new("general").annotate(labels::PATIENCE, "0").annotate(labels::DRIFT_DEADLINE, "0s");
+    pool.spec("disruption", disruption).of_m6a_large()
 }
 
-/// Two full nodes, all of which may go at once.
-const FULL: Setting<'_> = Setting {
-    duration: "20m",
-    disruption: "budgets: [{nodes: 100%}]",
-    deadline: "0s",
-    pod: "",
-    web: "",
-    extra: "",
-    events: "",
-};
-
-impl Setting<'_> {
-    fn play(self, seed: u64, kills: &[Kill]) -> Ending {
-        let text = SCENARIO
-            .replace("{seed}", &seed.to_string())
-            .replace("{duration}", self.duration)
-            .replace("{disruption}", self.disruption)
-            .replace("{deadline}", self.deadline)
-            .replace("{pod}", self.pod)
-            .replace("{web}", self.web)
-            .replace("{extra}", self.extra)
-            .replace("{events}", self.events);
-        common::run_scenario(&common::scenario(&text), kills)
-    }
+/// Pods that fill two nodes.
+fn web(scale: &[(Duration, u32)]) -> Workload {
+    Workload::new("web", 8, "430m", "1Gi").labelled().grace(20).scale(scale)
 }
+
+/// Pods that fill two more.
+fn api(scale: &[(Duration, u32)]) -> Workload {
+    Workload::new("api", 8, "430m", "1Gi").scale(scale)
+}
+
+fn world(pool: Pool, web: Workload) -> World {
+    World::new("disruption", minutes(20)).disrupts().pool(pool).cni().workload(web)
+}
+
+/// Nodes all of which may go at once.
+fn unbound(web: Workload) -> World {
+    world(pool(json!({"budgets": [{"nodes": "100%"}]})), web)
+}
+
+/// Five of eight pods are left.
+const SHRINKS: &[(Duration, u32)] = &[(seconds(150), 5)];
+const DRIFTS: Event = at(minutes(4), UpdateImages);
 
 /// No law is broken, all pods run, no command is left, and so many nodes are there and open.
 fn check(ending: &Ending, nodes: usize, what: &str) {
-    let story = || format!("{what}\n{}\n{:?}", common::timeline(ending), ending.told);
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
-    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
+    let story = || format!("{what}\n{}\n{:?}", common::timeline(ending), ending.published);
+    common::check_expected(ending, what);
     assert_eq!(ending.commands, Vec::new(), "{}", story());
     let living: Vec<&NodeClaim> =
         ending.claims.iter().filter(|claim| !claim.status.state.is_terminal()).collect();
@@ -119,15 +70,15 @@ fn end_second(claim: &NodeClaim) -> u64 {
     Duration::try_from(since.duration_since(begin)).expect("a time of the world").as_secs()
 }
 
-fn is_told(ending: &Ending, words: &str) -> bool {
-    ending.told.iter().any(|(about, _, text)| about.contains("node") && text.contains(words))
+fn is_published(ending: &Ending, words: &str) -> bool {
+    ending.published.iter().any(|(about, _, text)| about.contains("node") && text.contains(words))
 }
 
 #[test]
 fn a_half_empty_cluster_shrinks_and_comes_to_rest() {
-    let setting = Setting { web: "{at: 150s, replicas: 5}", extra: SHRINKING, ..FULL };
+    let world = unbound(web(SHRINKS)).workload(api(SHRINKS));
     for seed in 1..=3 {
-        let ending = setting.play(seed, &[]);
+        let ending = world.clone().seed(seed).play();
         check(&ending, 3, &format!("seed {seed}"));
         let moved = ended(&ending, TerminationReason::Underutilized);
         assert_ne!(moved.len(), 0, "{}", common::timeline(&ending));
@@ -138,9 +89,11 @@ fn a_half_empty_cluster_shrinks_and_comes_to_rest() {
 
 #[test]
 fn an_empty_node_goes_after_consolidate_after_and_not_before() {
-    let web = "{at: 3m, replicas: 0}";
-    let disruption = "consolidateAfter: 4m, budgets: [{nodes: 100%}]";
-    let ending = Setting { disruption, web, ..FULL }.play(1, &[]);
+    let emptied = |consolidate_after: &str| {
+        let disruption = json!({"consolidateAfter": consolidate_after, "budgets": [{"nodes": "100%"}]});
+        world(pool(disruption), web(&[(minutes(3), 0)])).play()
+    };
+    let ending = emptied("4m");
     check(&ending, 0, "four minutes");
     let empty = ended(&ending, TerminationReason::Empty);
     assert_eq!(empty.len(), 2, "{}", common::timeline(&ending));
@@ -150,17 +103,15 @@ fn an_empty_node_goes_after_consolidate_after_and_not_before() {
         let at = end_second(claim);
         assert!((420..=600).contains(&at), "{at}\n{}", common::timeline(&ending));
     }
-    let disruption = "consolidateAfter: Never, budgets: [{nodes: 100%}]";
-    check(&Setting { disruption, web, ..FULL }.play(1, &[]), 2, "never");
+    check(&emptied("Never"), 2, "never");
 }
 
 #[test]
 fn new_images_roll_through_all_nodes_one_budget_at_a_time() {
-    let disruption = "budgets: [{nodes: \"1\"}]";
-    let events = "{at: 4m, kind: UpdateImages}";
+    let world = world(pool(json!({"budgets": [{"nodes": "1"}]})), web(&[])).workload(api(&[]));
+    let world = world.duration(minutes(40)).events([DRIFTS]);
     for seed in 1..=2 {
-        let setting = Setting { duration: "40m", disruption, events, extra: FOUR, ..FULL };
-        let ending = setting.play(seed, &[]);
+        let ending = world.clone().seed(seed).play();
         check(&ending, 4, &format!("seed {seed}"));
         let drifted = ended(&ending, TerminationReason::Drifted);
         assert_eq!((drifted.len(), ending.claims.len()), (4, 8), "{}", common::timeline(&ending));
@@ -175,20 +126,17 @@ fn new_images_roll_through_all_nodes_one_budget_at_a_time() {
 /// Twelve pods of sixteen go and come again while four nodes may empty by themselves.
 #[test]
 fn drifted_nodes_empty_by_themselves_until_their_deadline() {
-    let setting = Setting {
-        duration: "70m",
-        deadline: "30m",
-        web: "{at: 12m, replicas: 1}, {at: 20m, replicas: 8}",
-        extra: "    - {name: api, at: 2s, replicas: 8, scale: [{at: 12m, replicas: 3}, {at: 20m, replicas: 8}], \
-             template: {spec: {containers: [{name: c, image: i, \
-             resources: {requests: {cpu: 430m, memory: 1Gi}}}]}}}\n",
-        events: "{at: 4m, kind: UpdateImages}",
-        ..FULL
+    let world = |deadline| {
+        let disruption = json!({"budgets": [{"nodes": "100%"}]});
+        let pool = pool(disruption).annotate(labels::DRIFT_DEADLINE, deadline);
+        let web = web(&[(minutes(12), 1), (minutes(20), 8)]);
+        let world = world(pool, web).workload(api(&[(minutes(12), 3), (minutes(20), 8)]));
+        world.duration(minutes(70)).events([DRIFTS])
     };
-    let at_once = Setting { deadline: "0s", ..setting }.play(1, &[]);
+    let at_once = world("0s").play();
     check(&at_once, 4, "at once");
     for seed in 1..=3 {
-        let ending = setting.play(seed, &[]);
+        let ending = world("30m").seed(seed).play();
         check(&ending, 4, &format!("seed {seed}"));
         let story = || common::timeline(&ending);
         assert!(ending.claims.len() < at_once.claims.len(), "{}", story());
@@ -222,27 +170,28 @@ fn check_ready_first(ending: &Ending, reason: TerminationReason) {
 
 #[test]
 fn what_keeps_a_node_keeps_it_and_the_verdict_says_so() {
-    let never = "  podDisruptionBudgets: [{name: web, matchLabels: {app: web}, maxUnavailable: 0}]\n";
-    let drifts = Setting { events: "{at: 4m, kind: UpdateImages}", ..FULL };
-    let shrinks = Setting { web: "{at: 3m, replicas: 4}", ..FULL };
+    let no_nodes = |budget: Value| pool(json!({"budgets": [budget]}));
+    let (shrinks, shy) = (web(&[(minutes(3), 4)]), web(&[]).annotate(labels::DO_NOT_DISRUPT, "true"));
+    let no_drift = no_nodes(json!({"nodes": "0", "reasons": ["Drifted"]}));
+    let never = unbound(web(&[])).budgets([max_unavailable("web", 0)]);
     let table = [
-        (Setting { disruption: "budgets: [{nodes: \"0\"}]", ..shrinks }, "BudgetClosed"),
-        (Setting { disruption: "budgets: [{nodes: \"0\", reasons: [Drifted]}]", ..drifts }, "BudgetClosed"),
-        (Setting { pod: r#"karpenter.sh/do-not-disrupt: "true""#, ..drifts }, "asks not to be disrupted"),
-        (Setting { extra: never, ..drifts }, "never lets the pod"),
+        (world(no_nodes(json!({"nodes": "0"})), shrinks), "BudgetClosed"),
+        (world(no_drift, web(&[])).events([DRIFTS]), "BudgetClosed"),
+        (unbound(shy).events([DRIFTS]), "asks not to be disrupted"),
+        (never.events([DRIFTS]), "never lets the pod"),
     ];
-    for (setting, why) in table {
-        let ending = setting.play(1, &[]);
+    for (world, why) in table {
+        let ending = world.play();
         check(&ending, 2, why);
         assert_eq!(ending.claims.len(), 2, "{why}\n{}", common::timeline(&ending));
-        assert!(is_told(&ending, why), "{why}: {:?}", ending.told);
+        assert!(is_published(&ending, why), "{why}: {:?}", ending.published);
     }
 }
 
 #[test]
 fn a_command_whose_replacement_cannot_be_had_is_given_up_and_its_node_stays_open() {
-    let events = "{at: 4m, kind: UpdateImages}, {at: 4m, kind: InsufficientCapacity, for: 40m}";
-    let ending = Setting { duration: "17m", events, ..FULL }.play(1, &[]);
+    let world = unbound(web(&[])).duration(minutes(17)).events([DRIFTS]);
+    let ending = world.event(minutes(4), drought(None, minutes(40))).play();
     check(&ending, 2, "no capacity");
     assert!(ending.last_writes.contains_key("a command"), "{}", common::timeline(&ending));
     assert!(ended(&ending, TerminationReason::Drifted).is_empty(), "{}", common::timeline(&ending));
@@ -251,8 +200,8 @@ fn a_command_whose_replacement_cannot_be_had_is_given_up_and_its_node_stays_open
 /// Nobody makes such a pod again, so that nothing is planned for it.
 #[test]
 fn a_node_on_which_only_strangers_are_left_goes_at_once() {
-    let events = "{at: 0s, kind: RogueBinding, for: 2m}";
-    let ending = Setting { web: "{at: 3m, replicas: 0}", events, ..FULL }.play(1, &[]);
+    let world = unbound(web(&[(minutes(3), 0)]));
+    let ending = world.event(seconds(0), RogueBinding(minutes(2))).play();
     check(&ending, 0, "strangers");
     // A command that waits in vain is given up ten minutes on.
     assert!(ending.claims.iter().all(|claim| end_second(claim) < 540), "{}", common::timeline(&ending));
@@ -261,20 +210,20 @@ fn a_node_on_which_only_strangers_are_left_goes_at_once() {
 #[test]
 fn pods_that_come_while_nodes_are_given_up_find_their_place() {
     for second in (170..=310).step_by(10) {
-        let web = format!("{{at: 150s, replicas: 2}}, {{at: {second}s, replicas: 8}}");
-        let ending = Setting { web: &web, extra: FOUR, ..FULL }.play(1, &[]);
+        let web = web(&[(seconds(150), 2), (seconds(second), 8)]);
+        let ending = unbound(web).workload(api(&[])).play();
         check(&ending, 4, &format!("they come at {second} s"));
     }
 }
 
 #[test]
 fn two_disrupts_at_once_commit_once() {
-    let events = "{at: 2m, kind: Duplicate, function: disrupt, for: 15m}, \
-        {at: 239s, kind: Freeze, function: disrupt, call: WriteCommand, for: 65s}";
-    let disruption = "budgets: [{nodes: \"1\"}]";
+    let (function, before) = (Function::Disrupt, Call::WriteCommand);
+    let world = world(pool(json!({"budgets": [{"nodes": "1"}]})), web(&[(seconds(150), 0)]))
+        .event(minutes(2), Duplicate { function, length: minutes(15) })
+        .event(seconds(239), Freeze { function, before, length: seconds(65) });
     for seed in 1..=3 {
-        let setting = Setting { disruption, web: "{at: 150s, replicas: 0}", events, ..FULL };
-        let ending = setting.play(seed, &[]);
+        let ending = world.clone().seed(seed).play();
         check(&ending, 0, &format!("seed {seed}"));
         let empty = ended(&ending, TerminationReason::Empty);
         assert_eq!(empty.len(), 2, "{}", common::timeline(&ending));
@@ -285,8 +234,7 @@ fn two_disrupts_at_once_commit_once() {
 /// Of two nodes that are half-empty one remains, which has a new image.
 #[test]
 fn any_function_may_die_anywhere_meanwhile() {
-    let events = "{at: 4m, kind: UpdateImages}";
-    let setting = Setting { duration: "13m", web: "{at: 150s, replicas: 4}", events, ..FULL };
+    let world = unbound(web(&[(seconds(150), 4)])).duration(minutes(13)).events([DRIFTS]);
     for (function, runs, step, at_least) in [
         (Function::Disrupt, 5..=6, 2, 10),
         (Function::Provision, 6..=8, 7, 6),
@@ -298,7 +246,7 @@ fn any_function_may_die_anywhere_meanwhile() {
                 function,
                 run,
                 step,
-                |kills| setting.play(1, kills),
+                |kills| world.play_killing(kills),
                 |ending, what| {
                     check(ending, 1, what);
                 },
@@ -310,17 +258,17 @@ fn any_function_may_die_anywhere_meanwhile() {
 
 #[test]
 fn what_was_proposed_before_a_pause_is_found_again_after_it() {
-    let web = "{at: 3m, replicas: 0}";
-    let disruption = "consolidateAfter: 0s, budgets: [{nodes: 100%}]";
-    let setting = Setting { duration: "30m", disruption, web, ..FULL };
+    let disruption = json!({"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]});
+    let world = world(pool(disruption), web(&[(minutes(3), 0)])).duration(minutes(30));
     let committed = |ending: &Ending| {
-        let found = ending.summary.timeline.iter().find(|it| it.text.contains("to be disrupted"));
-        found.map(|it| it.at.as_secs()).expect("a command is committed")
+        let mut happenings = ending.summary.timeline.iter();
+        let command = happenings.find(|happening| happening.text.contains("to be disrupted"));
+        command.map(|command| command.at.as_secs()).expect("a command is committed")
     };
     // The pause comes between the look that proposes and the one that finds it again.
-    let paused = committed(&setting.play(1, &[])) - 30;
-    let events = format!("{{at: {paused}s, kind: PauseDisruption, for: 10m}}");
-    let ending = Setting { events: &events, ..setting }.play(1, &[]);
+    let paused = committed(&world.play()) - 30;
+    let pause = Pause { what: PauseScope::Disruption, length: Some(minutes(10)) };
+    let ending = world.event(seconds(paused), pause).play();
     check(&ending, 0, "paused");
     // The first look comes within half a minute of its end, the second a minute later.
     let apart = committed(&ending) - paused;
@@ -329,9 +277,8 @@ fn what_was_proposed_before_a_pause_is_found_again_after_it() {
 
 #[test]
 fn a_command_is_given_up_in_time_though_its_last_look_fails() {
-    let events = "{at: 150s, kind: Throttle, call: PodsOn, for: 17m}";
-    let setting = Setting { web: "{at: 150s, replicas: 5}", extra: SHRINKING, events, ..FULL };
-    let ending = setting.play(1, &[]);
-    let story = || format!("{}\n{:?}", common::timeline(&ending), ending.told);
-    assert!(is_told(&ending, "what is on it cannot be read"), "{}", story());
+    let world = unbound(web(SHRINKS)).workload(api(SHRINKS));
+    let ending = world.event(seconds(150), throttle(Call::PodsOn, minutes(17))).play();
+    let story = || format!("{}\n{:?}", common::timeline(&ending), ending.published);
+    assert!(is_published(&ending, "what is on it cannot be read"), "{}", story());
 }

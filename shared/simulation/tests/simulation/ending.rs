@@ -1,87 +1,70 @@
 //! Nodes that must go: their pods leave kindly and come back elsewhere, their instances end, and
 //! nothing is left behind.
 
-use outrigger_engine::Guards;
-use outrigger_model::{ClaimState, NodeClaim, TerminationReason};
-use outrigger_simulation::{Ending, Function, Kill, Scenario};
+use outrigger_model::{ClaimState, NodeClaim, TerminationReason, labels};
+use outrigger_simulation::EventKind::{
+    CopyTable, DeleteNodeClaims, DeleteNodes, ForeignInstances, LateInstances, NeverJoin, NeverReady,
+    PodsHang, ReclaimInstances, RestoreTable, Slow, StrayInstances,
+};
+use outrigger_simulation::{Call, DisruptionBudget, Ending, Event, Function, Kill};
 
-use crate::common;
+use crate::common::{
+    self, Pool, Workload, World, at, in_default, max_unavailable, min_available, minutes, pods, seconds,
+    throttle,
+};
 
-/// One pool, two workloads that fill several nodes, and a daemon that does not bear the drain's
-/// taint. `{pool}`, `{web}` and `{extra}` are put in.
-const SCENARIO: &str = r"
-apiVersion: outrigger.dev/v1alpha1
-kind: Scenario
-metadata: {name: ending}
-spec:
-  seed: {seed}
-  duration: {duration}
-  instanceTypes: [m6a]
-  bootTime: 25s
-  nodePools:
-    - apiVersion: karpenter.sh/v1
-      kind: NodePool
-      metadata: {name: general}
-      spec:
-        template:
-          spec:
-            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
-            {pool}
-            requirements:
-              - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-              - {key: node.kubernetes.io/instance-type, operator: In, values: [m6a.large]}
-  daemonSets:
-    - {name: cni, namespace: kube-system, template: {spec: {tolerations: [{operator: Exists}], containers: [{name: c, image: i, resources: {requests: {cpu: 50m, memory: 64Mi}}}]}}}
-    - {name: agent, namespace: kube-system, template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 50m, memory: 64Mi}}}]}}}
-  workloads:
-    - {name: web, at: 2s, replicas: 6, template: {metadata: {labels: {app: web}, annotations: {{web}}}, spec: {terminationGracePeriodSeconds: 20, containers: [{name: c, image: i, resources: {requests: {cpu: 400m, memory: 1Gi}}}]}}}
-    - {name: api, at: 2s, replicas: 3, template: {metadata: {labels: {app: api}}, spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 300m, memory: 1Gi}}}]}}}
-{extra}
-";
-
-struct Setting {
-    duration: &'static str,
-    pool: &'static str,
-    web: &'static str,
-    extra: String,
-    guards: Guards,
+fn pool() -> Pool {
+    Pool::new("general").of_m6a_large()
 }
 
-impl Setting {
-    fn new(extra: &str) -> Self {
-        let extra = extra.to_owned();
-        Self { duration: "12m", pool: "", web: "", extra, guards: Guards::default() }
-    }
-
-    fn scenario(&self, seed: u64) -> Scenario {
-        let text = SCENARIO
-            .replace("{seed}", &seed.to_string())
-            .replace("{duration}", self.duration)
-            .replace("{pool}", self.pool)
-            .replace("{web}", self.web)
-            .replace("{extra}", &self.extra);
-        let mut scenario = common::scenario(&text);
-        scenario.guards = self.guards;
-        scenario
-    }
-
-    fn play(&self, seed: u64, kills: &[Kill]) -> Ending {
-        common::run_scenario(&self.scenario(seed), kills)
-    }
+/// A pool whose nodes are waited for so long.
+fn hasty_pool(grace: &str) -> Pool {
+    pool().template("terminationGracePeriod", grace)
 }
 
-const TOO_TIGHT: &str = "  podDisruptionBudgets: [{name: web, matchLabels: {app: web}, minAvailable: 6}]\n";
-const BUDGETS: &str = "  podDisruptionBudgets: [{name: web, matchLabels: {app: web}, maxUnavailable: 1}, {name: api, matchLabels: {app: api}, minAvailable: 2}]\n";
+fn web() -> Workload {
+    Workload::new("web", 6, "400m", "1Gi").labelled().grace(20)
+}
 
-fn events(text: &str) -> String {
-    format!("  events: [{text}]\n")
+/// Pods that nobody may make leave.
+fn shy_web() -> Workload {
+    web().annotate(labels::DO_NOT_DISRUPT, "true")
+}
+
+/// One pool, a workload that fills several nodes, and a daemon that does not bear the drain's
+/// taint.
+fn world(pool: Pool, web: Workload) -> World {
+    let world = World::new("ending", minutes(12)).sold(&["m6a"]).boot_time(25).pool(pool);
+    world.cni().daemon_set("agent", pods("50m", "64Mi")).workload(web)
+}
+
+/// The same with a second workload.
+fn usual(pool: Pool, web: Workload) -> World {
+    world(pool, web).workload(Workload::new("api", 3, "300m", "1Gi").labelled())
+}
+
+const DELETED: Event = at(minutes(3), DeleteNodes(1));
+
+/// A budget that lets no pod of `web` go.
+fn too_tight() -> Vec<DisruptionBudget> {
+    vec![min_available("web", 6)]
+}
+
+/// Two budgets that both are about the pods of `web`, which the Eviction API refuses.
+fn twice() -> Vec<DisruptionBudget> {
+    let named = |name| DisruptionBudget { id: in_default(name), ..min_available("web", 0) };
+    vec![named("a"), named("b")]
+}
+
+/// Budgets that let pods go one by one.
+fn budgets() -> Vec<DisruptionBudget> {
+    vec![max_unavailable("web", 1), min_available("api", 2)]
 }
 
 /// Everything runs, nothing is on its way out, and ledger, EC2 and cluster agree.
 fn check_settled(ending: &Ending, what: &str) {
     let story = || format!("{what}\n{}", common::timeline(ending));
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
-    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
+    common::check_expected(ending, what);
     let open = ending.intents.iter().filter(|intent| intent.ended_at.is_none()).count();
     assert_eq!(open, 0, "no launch stays open\n{}", story());
     let living: Vec<&NodeClaim> =
@@ -103,17 +86,17 @@ fn ended(ending: &Ending, reason: TerminationReason) -> usize {
     ending.claims.iter().filter(for_it).count()
 }
 
-fn told(ending: &Ending, reason: &str, part: &str) -> bool {
-    ending.told.iter().any(|(_, told, message)| *told == reason && message.contains(part))
+fn is_published(ending: &Ending, reason: &str, part: &str) -> bool {
+    ending.published.iter().any(|(_, given, message)| *given == reason && message.contains(part))
 }
 
 #[test]
 fn deleted_nodes_and_claims_are_drained_and_replaced() {
-    let both = events("{at: 3m, kind: DeleteNodes, count: 1}, {at: 4m, kind: DeleteNodeClaims, count: 1}");
-    for budgets in ["", BUDGETS] {
+    for budgets in [Vec::new(), budgets()] {
         for seed in 1..=5 {
-            let ending = Setting::new(&format!("{budgets}{both}")).play(seed, &[]);
-            check_settled(&ending, &format!("seed {seed} {budgets}"));
+            let world = usual(pool(), web()).seed(seed).budgets(budgets.clone());
+            let ending = world.events([DELETED]).event(minutes(4), DeleteNodeClaims(1)).play();
+            check_settled(&ending, &format!("seed {seed} {budgets:?}"));
             assert_eq!(ended(&ending, TerminationReason::Deleted), 2, "{}", common::timeline(&ending));
         }
     }
@@ -121,40 +104,33 @@ fn deleted_nodes_and_claims_are_drained_and_replaced() {
 
 #[test]
 fn a_budget_that_allows_nothing_holds_the_drain_and_is_named() {
-    let deleted = events("{at: 3m, kind: DeleteNodes, count: 1}");
-    let ending = Setting::new(&format!("{TOO_TIGHT}{deleted}")).play(1, &[]);
+    let ending = usual(pool(), web()).budgets(too_tight()).events([DELETED]).play();
     let story = common::timeline(&ending);
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{story}");
+    common::check_laws(&ending, "");
     let draining = ending.claims.iter().filter(|claim| claim.status.state == ClaimState::Draining).count();
     assert_eq!(draining, 1, "{story}");
-    assert!(told(&ending, "FailedDraining", "the disruption budget web"), "{:?}", ending.told);
+    assert!(is_published(&ending, "FailedDraining", "the disruption budget web"), "{:?}", ending.published);
 }
 
 #[test]
 fn patience_ends_with_the_grace_period_of_the_pool() {
-    let deleted = events("{at: 3m, kind: DeleteNodes, count: 1}");
-    for (seed, extra, web) in [
-        (1, TOO_TIGHT, ""),
-        (2, "", r#"karpenter.sh/do-not-disrupt: "true""#),
-        (
-            3,
-            "  podDisruptionBudgets: [{name: a, matchLabels: {app: web}, minAvailable: 0}, {name: b, matchLabels: {app: web}, minAvailable: 0}]\n",
-            "",
-        ),
-    ] {
-        let patient = Setting { web, ..Setting::new(&format!("{extra}{deleted}")) };
-        let held = patient.play(seed, &[]);
-        assert_eq!(held.summary.broken_laws, Vec::<String>::new(), "{}", common::timeline(&held));
+    let table = [(1, too_tight(), web()), (2, Vec::new(), shy_web()), (3, twice(), web())];
+    for (seed, budgets, web) in table {
+        let play = |pool| {
+            let world = usual(pool, web.clone()).seed(seed).budgets(budgets.clone());
+            world.events([DELETED]).play()
+        };
+        let held = play(pool());
+        common::check_laws(&held, "");
         assert_eq!(ended(&held, TerminationReason::Deleted), 0, "{}", common::timeline(&held));
         // Pods are asked for nine minutes: 142 times with growing pauses, and 444 times by each
         // look.
         let refused = held.tally.refused_evictions;
         assert!(refused <= 200, "asked {refused} times\n{}", common::timeline(&held));
-        let bounded = Setting { pool: "terminationGracePeriod: 2m", ..patient };
-        let ending = bounded.play(seed, &[]);
+        let ending = play(hasty_pool("2m"));
         check_settled(&ending, &format!("seed {seed}"));
         assert_eq!(ended(&ending, TerminationReason::Deleted), 1, "{}", common::timeline(&ending));
-        assert!(told(&ending, "TerminationGracePeriodExpiring", "grace"), "{:?}", ending.told);
+        assert!(is_published(&ending, "TerminationGracePeriodExpiring", "grace"), "{:?}", ending.published);
     }
 }
 
@@ -163,14 +139,13 @@ fn patience_ends_with_the_grace_period_of_the_pool() {
 #[test]
 fn a_table_restored_while_patience_ends_loses_no_drain() {
     for (seed, second) in (1..=4).flat_map(|seed| (222..=232).step_by(2).map(move |second| (seed, second))) {
-        let events = events(&format!(
-            "{{at: 150s, kind: CopyTable}}, {{at: 3m, kind: DeleteNodes, count: 1}}, {{at: 215s, kind: Slow, for: 1m}}, {{at: {second}s, kind: RestoreTable}}"
-        ));
-        let bounded =
-            Setting { pool: "terminationGracePeriod: 1m", ..Setting::new(&format!("{TOO_TIGHT}{events}")) };
-        let mut scenario = bounded.scenario(seed);
-        scenario.adopt = true;
-        let ending = common::run_scenario(&scenario, &[]);
+        let world = usual(hasty_pool("1m"), web()).seed(seed).set("adopt", true).budgets(too_tight());
+        let ending = world
+            .event(seconds(150), CopyTable)
+            .events([DELETED])
+            .event(seconds(215), Slow(minutes(1)))
+            .event(seconds(second), RestoreTable)
+            .play();
         check_settled(&ending, &format!("seed {seed}, restored after {second} s"));
         assert_eq!(ended(&ending, TerminationReason::Deleted), 1, "{}", common::timeline(&ending));
     }
@@ -178,69 +153,57 @@ fn a_table_restored_while_patience_ends_loses_no_drain() {
 
 #[test]
 fn no_node_is_bought_for_pods_that_will_not_leave() {
-    let never = "  podDisruptionBudgets: [{name: a, matchLabels: {app: web}, maxUnavailable: 0}]\n";
-    let twice = "  podDisruptionBudgets: [{name: a, matchLabels: {app: web}, minAvailable: 0}, {name: b, matchLabels: {app: web}, minAvailable: 0}]\n";
-    let (shy, shy_for_a_while) =
-        (r#"karpenter.sh/do-not-disrupt: "true""#, r#"karpenter.sh/do-not-disrupt: "6m""#);
-    // Budgets, annotation, what the pool says, and how many nodes are bought for the pods of the
-    // one that is deleted.
+    let never = vec![max_unavailable("web", 0)];
+    let shy_for_a_while = web().annotate(labels::DO_NOT_DISRUPT, "6m");
+    // Budgets, pods, the pool, and how many nodes are bought for the pods of the one that is
+    // deleted.
     let table = [
-        ("", "", "", 1),
-        (TOO_TIGHT, "", "", 1),
-        (never, "", "", 0),
-        (twice, "", "", 0),
-        ("", shy, "", 0),
-        ("", shy_for_a_while, "", 1),
-        ("", shy, "terminationGracePeriod: 2m", 1),
-        ("", shy, "terminationGracePeriod: 1h", 0),
+        (Vec::new(), web(), pool(), 1),
+        (too_tight(), web(), pool(), 1),
+        (never, web(), pool(), 0),
+        (twice(), web(), pool(), 0),
+        (Vec::new(), shy_web(), pool(), 0),
+        (Vec::new(), shy_for_a_while, pool(), 1),
+        (Vec::new(), shy_web(), hasty_pool("2m"), 1),
+        (Vec::new(), shy_web(), hasty_pool("1h"), 0),
     ];
-    for (budgets, web, pool, bought) in table {
-        let extra = format!("{budgets}{}", events("{at: 3m, kind: DeleteNodes, count: 1}"));
-        let mut scenario = Setting { pool, web, ..Setting::new(&extra) }.scenario(1);
-        scenario.workloads.truncate(1);
-        let ending = common::run_scenario(&scenario, &[]);
-        let story = || format!("{budgets} {web} {pool}\n{}", common::timeline(&ending));
-        assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
+    for (row, (budgets, web, pool, bought)) in table.into_iter().enumerate() {
+        let ending = world(pool, web).budgets(budgets).events([DELETED]).play();
+        let story = || format!("row {row}\n{}", common::timeline(&ending));
+        common::check_laws(&ending, &format!("row {row}"));
         assert_eq!(ending.claims.len(), 2 + bought, "{}", story());
     }
 }
 
 #[test]
 fn patience_ends_even_for_pods_that_cannot_be_asked() {
-    let refused = ["Evict", "DeletePod", "PodsOn", "ChangeNode"].map(|call| {
-        format!(
-            "{{at: 175s, kind: Throttle, call: {call}, for: 170s}}, {{at: 3m, kind: DeleteNodes, count: 1}}"
-        )
-    });
-    for refused in refused {
-        let bounded = Setting { pool: "terminationGracePeriod: 1m", ..Setting::new(&events(&refused)) };
-        let ending = bounded.play(1, &[]);
-        check_settled(&ending, &refused);
+    for refused in [Call::Evict, Call::DeletePod, Call::PodsOn, Call::ChangeNode] {
+        let world = usual(hasty_pool("1m"), web());
+        let ending = world.event(seconds(175), throttle(refused, seconds(170))).events([DELETED]).play();
+        check_settled(&ending, &format!("{refused:?}"));
         assert_eq!(ended(&ending, TerminationReason::Deleted), 1, "{}", common::timeline(&ending));
         let given_up =
             ending.claims.iter().find_map(|claim| claim.status.termination.as_ref()?.terminating_at);
         let begun = ending.claims.iter().find_map(|claim| Some(claim.status.termination.as_ref()?.since));
         let took = given_up.unwrap().duration_since(begun.unwrap()).as_secs();
-        assert!((5..=70).contains(&took), "{refused}: it took {took} s");
+        assert!((5..=70).contains(&took), "{refused:?}: it took {took} s");
     }
 }
 
 #[test]
 fn pods_that_do_not_end_hold_the_drain_for_a_minute() {
-    let hang = events("{at: 2m, kind: PodsHang, for: 5m}, {at: 3m, kind: DeleteNodes, count: 1}");
     for seed in 1..=3 {
-        let ending = Setting::new(&hang).play(seed, &[]);
+        let world = usual(pool(), web()).seed(seed);
+        let ending = world.event(minutes(2), PodsHang(minutes(5))).events([DELETED]).play();
         check_settled(&ending, &format!("seed {seed}"));
     }
 }
 
 #[test]
 fn volumes_are_detached_before_their_machine_ends() {
-    let deleted = events("{at: 3m, kind: DeleteNodes, count: 1}, {at: 5m, kind: DeleteNodeClaims, count: 1}");
     for seed in 1..=5 {
-        let mut scenario = Setting::new(&deleted).scenario(seed);
-        scenario.workloads[0].has_volumes = true;
-        let ending = common::run_scenario(&scenario, &[]);
+        let world = usual(pool(), web().set("volumes", true)).seed(seed);
+        let ending = world.events([DELETED]).event(minutes(5), DeleteNodeClaims(1)).play();
         check_settled(&ending, &format!("seed {seed}"));
         assert_eq!(ended(&ending, TerminationReason::Deleted), 2, "{}", common::timeline(&ending));
         // Volumes are never detached in less than four seconds, and their pods leave before.
@@ -258,33 +221,37 @@ fn volumes_are_detached_before_their_machine_ends() {
 
 #[test]
 fn a_machine_that_never_joins_is_terminated_and_its_console_told() {
-    let mute = events("{at: 0s, kind: NeverJoin, for: 1m}");
-    let ending = Setting { duration: "25m", ..Setting::new(&mute) }.play(1, &[]);
+    let world = usual(pool(), web()).duration(minutes(25));
+    let ending = world.event(seconds(0), NeverJoin(minutes(1))).play();
     check_settled(&ending, "never joins");
     assert!(ended(&ending, TerminationReason::NotRegistered) == 2, "{}", common::timeline(&ending));
-    assert!(told(&ending, "NotRegistered", "its console tells: nodeup failed"), "{:?}", ending.told);
+    assert!(
+        is_published(&ending, "NotRegistered", "its console tells: nodeup failed"),
+        "{:?}",
+        ending.published
+    );
 }
 
 #[test]
 fn a_node_that_never_becomes_ready_is_given_up() {
-    let extra = format!("  initializationTimeout: 5m\n{}", events("{at: 0s, kind: NeverReady, for: 28s}"));
-    let ending = Setting { duration: "20m", ..Setting::new(&extra) }.play(2, &[]);
+    let world = usual(pool(), web()).seed(2).duration(minutes(20)).set("initializationTimeout", "5m");
+    let ending = world.event(seconds(0), NeverReady(seconds(28))).play();
     check_settled(&ending, "never ready");
     assert!(ended(&ending, TerminationReason::NotInitialized) >= 1, "{}", common::timeline(&ending));
 }
 
 #[test]
 fn nodes_that_have_lived_long_enough_are_replaced() {
-    let ending = Setting { pool: "expireAfter: 6m", ..Setting::new(BUDGETS) }.play(1, &[]);
+    let ending = usual(pool().template("expireAfter", "6m"), web()).budgets(budgets()).play();
     let story = common::timeline(&ending);
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{story}");
+    common::check_laws(&ending, "");
     assert!(ended(&ending, TerminationReason::Expired) >= 2, "{story}");
 }
 
 #[test]
 fn machines_that_somebody_else_ends_are_cleared_up_and_replaced() {
     for seed in 1..=5 {
-        let ending = Setting::new(&events("{at: 3m, kind: ReclaimInstances, count: 2}")).play(seed, &[]);
+        let ending = usual(pool(), web()).seed(seed).event(minutes(3), ReclaimInstances(2)).play();
         check_settled(&ending, &format!("seed {seed}"));
         // By the sweep, or by interrupt, whoever heard of it first.
         let gone = ended(&ending, TerminationReason::InstanceGone) + ended(&ending, TerminationReason::Lost);
@@ -294,13 +261,10 @@ fn machines_that_somebody_else_ends_are_cleared_up_and_replaced() {
 
 #[test]
 fn late_instances_are_collected_and_strangers_left_to_people() {
-    let extra = events(
-        "{at: 3m, kind: LateInstances, count: 2}, {at: 3m, kind: StrayInstances, count: 2}, \
-         {at: 3m, kind: ForeignInstances, count: 5}",
-    );
-    let ending = Setting::new(&extra).play(1, &[]);
+    let late = [LateInstances(2), StrayInstances(2), ForeignInstances(5)];
+    let ending = usual(pool(), web()).events(late.map(|kind| at(minutes(3), kind))).play();
     let story = common::timeline(&ending);
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{story}");
+    common::check_laws(&ending, "");
     // Tags of ours alone end nothing: whoever may write tags could end any instance.
     let strangers = ending.instances.iter().filter(|(_, launch)| launch == "none").count();
     assert_eq!(strangers, 7, "{story}");
@@ -309,14 +273,10 @@ fn late_instances_are_collected_and_strangers_left_to_people() {
 /// Lifecycle may die after any call of the runs in which nodes leave.
 #[test]
 fn lifecycle_may_die_anywhere_on_the_way_out() {
-    let extra = format!(
-        "{BUDGETS}{}",
-        events(
-            "{at: 3m, kind: DeleteNodes, count: 1}, {at: 3m, kind: DeleteNodeClaims, count: 2}, {at: 3m, kind: LateInstances, count: 1}"
-        )
-    );
-    let setting = Setting { duration: "9m", ..Setting::new(&extra) };
-    let play = |kills: &[Kill]| setting.play(1, kills);
+    let events = [DeleteNodes(1), DeleteNodeClaims(2), LateInstances(1)];
+    let world = usual(pool(), web()).duration(minutes(9)).budgets(budgets());
+    let world = world.events(events.map(|kind| at(minutes(3), kind)));
+    let play = |kills: &[Kill]| world.play_killing(kills);
     let die = |run| common::die_at_each_call(Function::Lifecycle, run, 1, play, check_settled);
     let deaths: usize = (5..=8).map(die).sum();
     assert!(deaths >= 40, "only {deaths} calls were enumerated");

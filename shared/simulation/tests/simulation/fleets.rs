@@ -4,69 +4,34 @@
 use std::collections::BTreeMap;
 
 use outrigger_model::{ClaimState, Intent, IntentState, NodeClaim};
-use outrigger_simulation::{Ending, Kind};
+use outrigger_simulation::EventKind::{LateFleet, SurplusInstances};
+use outrigger_simulation::{Call, Ending, Kind};
 
-use crate::common;
+use crate::common::{self, Pool, Workload, World, minutes, seconds, throttle};
 
 /// Each pod needs a node of its own. EC2 has few spot machines of the one type that the first pool
 /// takes.
-const SCENARIO: &str = r"
-apiVersion: outrigger.dev/v1alpha1
-kind: Scenario
-metadata: {name: fleets}
-spec:
-  seed: {seed}
-  duration: {duration}
-  zones: [us-east-1a]
-  bootTime: 30s
-  nodePools:
-    - apiVersion: karpenter.sh/v1
-      kind: NodePool
-      metadata: {name: first}
-      spec:
-        weight: 10
-        template:
-          spec:
-            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
-            requirements:
-              - {key: karpenter.sh/capacity-type, operator: In, values: [spot]}
-              - {key: node.kubernetes.io/instance-type, operator: In, values: [m6a.large]}
-    - apiVersion: karpenter.sh/v1
-      kind: NodePool
-      metadata: {name: second}
-      spec:
-        template:
-          spec:
-            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
-            requirements:
-              - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-              - {key: node.kubernetes.io/instance-type, operator: In, values: [m6a.large]}
-  workloads:
-    - {name: web, at: 2s, replicas: {replicas}, template: {spec: {containers: [{name: c, image: i, ports: [{containerPort: 80, hostPort: 80}], resources: {requests: {cpu: 400m, memory: 1Gi}}}]}}}
-  events: [{events}]
-";
-
-fn play(seed: u64, duration: &str, replicas: &str, events: &str) -> Ending {
-    let text = SCENARIO
-        .replace("{seed}", &seed.to_string())
-        .replace("{duration}", duration)
-        .replace("{replicas}", replicas)
-        .replace("{events}", events);
-    common::run_scenario(&common::scenario(&text), &[])
+fn world(seed: u64, length: u64, replicas: u32) -> World {
+    let types = ["m6a.large"];
+    World::new("fleets", minutes(length))
+        .seed(seed)
+        .set("zones", vec!["us-east-1a"])
+        .pool(Pool::new("first").spec("weight", 10).spot().instance_types(&types))
+        .pool(Pool::new("second").on_demand().instance_types(&types))
+        .workload(Workload::new("web", replicas, "400m", "1Gi").host_port())
 }
 
 /// No law is broken, each pod runs on a node of its own, and EC2 runs nothing else.
 fn check(ending: &Ending) {
     let story = || common::timeline(ending);
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
-    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
+    common::check_expected(ending, "");
     let living = ending.claims.iter().filter(|claim| claim.status.state == ClaimState::Initialized).count();
     let there = (ending.instances.len(), ending.nodes.len(), living);
     assert_eq!(there, (ending.pods.len(), ending.pods.len(), ending.pods.len()), "{}", story());
 }
 
 fn terminations(ending: &Ending) -> usize {
-    ending.summary.timeline.iter().filter(|told| told.text.ends_with("is being terminated")).count()
+    ending.summary.timeline.iter().filter(|happening| happening.text.ends_with("is being terminated")).count()
 }
 
 /// The claims of a launch, in its order.
@@ -81,11 +46,11 @@ fn claims_of<'e>(ending: &'e Ending, intent: &Intent) -> Vec<&'e NodeClaim> {
 /// terminated.
 #[test]
 fn what_appears_after_its_launch_was_given_up_is_collected() {
-    for (late, duration) in [("8m", "14m"), ("30m", "36m")] {
-        let events = format!(
-            "{{at: 0s, kind: LateFleet, for: {late}}}, {{at: 20s, kind: Throttle, call: CreateFleet, for: 5m}}"
-        );
-        let ending = play(1, duration, "2", &events);
+    for (late, length) in [(8, 14), (30, 36)] {
+        let ending = world(1, length, 2)
+            .event(seconds(0), LateFleet(minutes(late)))
+            .event(seconds(20), throttle(Call::CreateFleet, minutes(5)))
+            .play();
         let story = || common::timeline(&ending);
         check(&ending);
         let given_up: Vec<&Intent> =
@@ -102,7 +67,7 @@ fn what_appears_after_its_launch_was_given_up_is_collected() {
 #[test]
 fn of_fewer_instances_than_asked_the_first_claims_get_theirs_and_the_rest_is_planned_again() {
     for seed in 1..=3 {
-        let ending = play(seed, "6m", "70", "");
+        let ending = world(seed, 6, 70).play();
         let story = || format!("seed {seed}\n{}", common::timeline(&ending));
         check(&ending);
         let mut short = 0;
@@ -117,8 +82,8 @@ fn of_fewer_instances_than_asked_the_first_claims_get_theirs_and_the_rest_is_pla
             short += usize::from(!served.is_empty() && !failed.is_empty());
         }
         assert!(short > 0, "each launch got all or nothing: {}", story());
-        let launches = ending.summary.timeline.iter().filter(|told| told.kind == Kind::Launch);
-        let latest = launches.map(|told| told.at.as_secs()).max();
+        let launches = ending.summary.timeline.iter().filter(|happening| happening.kind == Kind::Launch);
+        let latest = launches.map(|happening| happening.at.as_secs()).max();
         assert!(latest.is_some_and(|second| second <= 15), "{latest:?}: {}", story());
     }
 }
@@ -126,7 +91,7 @@ fn of_fewer_instances_than_asked_the_first_claims_get_theirs_and_the_rest_is_pla
 #[test]
 fn of_more_instances_than_asked_those_without_a_claim_are_terminated() {
     for seed in 1..=3 {
-        let ending = play(seed, "9m", "3", "{at: 0s, kind: SurplusInstances, count: 2}");
+        let ending = world(seed, 9, 3).event(seconds(0), SurplusInstances(2)).play();
         let story = || format!("seed {seed}\n{}", common::timeline(&ending));
         check(&ending);
         assert_eq!((ending.intents.len(), ending.claims.len()), (1, 3), "{}", story());

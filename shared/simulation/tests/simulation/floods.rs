@@ -2,59 +2,21 @@
 
 use outrigger_model::{ClaimState, labels};
 use outrigger_simulation::Ending;
+use outrigger_simulation::EventKind::DeletePods;
+use serde_json::{Value, json};
 
-use crate::common;
+use crate::common::{self, Pool, Workload, World, at, minutes, seconds};
 
 /// Two pools, of which each pod asks for one; one of them has limits.
-const SCENARIO: &str = r"
-apiVersion: outrigger.dev/v1alpha1
-kind: Scenario
-metadata: {name: floods}
-spec:
-  seed: 4
-  duration: {duration}
-  bootTime: {boot}
-  nodePools:
-    - apiVersion: karpenter.sh/v1
-      kind: NodePool
-      metadata: {name: tenant}
-      spec:
-        limits: {limits}
-        template:
-          spec:
-            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
-            requirements: [{key: karpenter.k8s.aws/instance-family, operator: In, values: [m6a]}]
-    - apiVersion: karpenter.sh/v1
-      kind: NodePool
-      metadata: {name: other}
-      spec:
-        template:
-          spec:
-            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
-            requirements: [{key: karpenter.k8s.aws/instance-family, operator: In, values: [m6a]}]
-  workloads: [{workloads}]
-  events: [{events}]
-";
-
-/// Pods of a pool, on one line.
-fn workload(name: &str, at: &str, replicas: usize, pool: &str, port: &str) -> String {
-    format!(
-        "{{name: {name}, at: {at}, replicas: {replicas}, template: {{spec: {{nodeSelector: {{{}: {pool}}}, \
-         containers: [{{name: c, image: i, {port} resources: {{requests: {{cpu: 500m, memory: 1Gi}}}}}}]}}}}}}",
-        labels::NODE_POOL,
-    )
+fn world(length: u64, limits: Value) -> World {
+    let pool = |name| Pool::new(name).families(&["m6a"]);
+    let world = World::new("floods", minutes(length)).seed(4);
+    world.pool(pool("tenant").spec("limits", limits)).pool(pool("other"))
 }
 
-fn play(duration: &str, boot: &str, limits: &str, workloads: &str, events: &str) -> Ending {
-    let text = SCENARIO
-        .replace("{duration}", duration)
-        .replace("{boot}", boot)
-        .replace("{limits}", limits)
-        .replace("{workloads}", workloads)
-        .replace("{events}", events);
-    let ending = common::run_scenario(&common::scenario(&text), &[]);
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", common::timeline(&ending));
-    ending
+/// Pods of a pool.
+fn workload(name: &str, replicas: u32, pool: &str) -> Workload {
+    Workload::new(name, replicas, "500m", "1Gi").select(labels::NODE_POOL, pool)
 }
 
 fn running(ending: &Ending, workload: &str) -> usize {
@@ -66,11 +28,9 @@ fn running(ending: &Ending, workload: &str) -> usize {
 /// and makes them again and again, long before a machine has joined.
 #[test]
 fn limits_count_what_is_launched_and_has_not_joined() {
-    let port = "ports: [{containerPort: 80, hostPort: 80}],";
-    let again = (1..=7).map(|step| format!("{{at: {}s, kind: DeletePods, count: 8}}", 30 * step));
-    let events = again.collect::<Vec<_>>().join(", ");
-    let pods = workload("again", "2s", 8, "tenant", port);
-    let ending = play("9m", "4m", "{nodes: 3}", &pods, &events);
+    let again = (1..=7).map(|step| at(seconds(30 * step), DeletePods(8)));
+    let world = world(9, json!({"nodes": 3})).boot_time(240).events(again);
+    let ending = world.workload(workload("again", 8, "tenant").host_port()).play_lawfully();
     let story = || common::timeline(&ending);
     assert_eq!((ending.claims.len(), ending.instances.len()), (3, 3), "{}", story());
     assert_eq!(running(&ending, "again"), 3, "{}", story());
@@ -80,9 +40,10 @@ fn limits_count_what_is_launched_and_has_not_joined() {
 /// are served at once.
 #[test]
 fn a_tenant_that_floods_the_cluster_gets_what_its_pool_may_have() {
-    let flood = workload("flood", "1m", 1_500, "tenant", "");
-    let others = workload("web", "90s", 6, "other", "");
-    let ending = play("5m", "30s", "{cpu: 16, nodes: 4}", &format!("{flood}, {others}"), "");
+    let flood = workload("flood", 1_500, "tenant").at(minutes(1));
+    let others = workload("web", 6, "other").at(seconds(90));
+    let world = world(5, json!({"cpu": 16, "nodes": 4}));
+    let ending = world.workload(flood).workload(others).play_lawfully();
     let story = || common::timeline(&ending);
     let of_tenant = ending.claims.iter().filter(|claim| claim.spec.node_pool == "tenant");
     let launched = of_tenant.filter(|claim| claim.status.state == ClaimState::Initialized).count();

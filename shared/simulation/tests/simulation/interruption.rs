@@ -2,60 +2,38 @@
 //! launched before they fall, and nothing is launched twice, whatever becomes of the events.
 
 use outrigger_model::{ClaimState, NodeClaim, TerminationReason};
-use outrigger_simulation::{Call, Crash, Ending, Function, Kill, Kind, Scenario};
+use outrigger_simulation::EventKind::{
+    Chaos, EventsAstray, ForeignInstances, Freeze, Interruption, LedgerDown, Mishap, ReclaimInstances, Stuck,
+};
+use outrigger_simulation::Interruption::{ForgedTermination, Rebalance, ScheduledChange, SpotWarning};
+use outrigger_simulation::Mishap::StopInstances;
+use outrigger_simulation::{Call, Crash, DisruptionBudget, Ending, Event, Function, Kill, Kind};
 
-use crate::common;
+use crate::common::{self, Pool, Workload, World, at, max_unavailable, minutes, seconds, throttle};
 
-/// Spot nodes that are full of pods. `{budget}` and `{events}` are put in.
-const SCENARIO: &str = r"
-apiVersion: outrigger.dev/v1alpha1
-kind: Scenario
-metadata: {name: interruption}
-spec:
-  seed: {seed}
-  duration: {duration}
-  bootTime: 30s
-  nodePools:
-    - apiVersion: karpenter.sh/v1
-      kind: NodePool
-      metadata: {name: spot}
-      spec:
-        template:
-          spec:
-            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
-            requirements:
-              - {key: karpenter.sh/capacity-type, operator: In, values: [spot]}
-              - {key: karpenter.k8s.aws/instance-size, operator: In, values: [large]}
-              - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m6a, m6i, m7g, m6g]}
-  daemonSets:
-    - {name: cni, namespace: kube-system, template: {spec: {tolerations: [{operator: Exists}], containers: [{name: c, image: i, resources: {requests: {cpu: 50m, memory: 64Mi}}}]}}}
-  workloads:
-    - {name: web, at: 2s, replicas: 8, template: {metadata: {labels: {app: web}}, spec: {terminationGracePeriodSeconds: 20, containers: [{name: c, image: i, resources: {requests: {cpu: 850m, memory: 1Gi}}}]}}}
-{budget}  events: [{events}]
-";
-
-/// One pod of a workload may be away at a time, so that a drain lasts.
-const ONE_AT_A_TIME: &str =
-    "  podDisruptionBudgets: [{name: web, matchLabels: {app: web}, maxUnavailable: 1}]\n";
-
-fn scenario(seed: u64, duration: &str, budget: &str, events: &str) -> Scenario {
-    let text = SCENARIO
-        .replace("{seed}", &seed.to_string())
-        .replace("{duration}", duration)
-        .replace("{budget}", budget)
-        .replace("{events}", events);
-    common::scenario(&text)
+/// Spot nodes that are full of pods.
+fn world(seed: u64, length: u64) -> World {
+    World::new("interruption", minutes(length))
+        .seed(seed)
+        .pool(Pool::new("spot").of_spot_large())
+        .cni()
+        .workload(Workload::new("web", 8, "850m", "1Gi").labelled().grace(20))
 }
 
-fn play(seed: u64, duration: &str, budget: &str, events: &str, kills: &[Kill]) -> Ending {
-    common::run_scenario(&scenario(seed, duration, budget, events), kills)
+/// One pod of a workload may be away at a time, so that a drain lasts.
+fn one_at_a_time() -> DisruptionBudget {
+    max_unavailable("web", 1)
+}
+
+/// EC2 warns of so many machines after three minutes.
+const fn warned(count: usize) -> Event {
+    at(minutes(3), Interruption(SpotWarning, count))
 }
 
 /// Everything runs, and nothing is left of what was taken.
 fn check_settled(ending: &Ending, what: &str) {
     let story = || format!("{what}\n{}", common::timeline(ending));
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
-    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
+    common::check_expected(ending, what);
     let living: Vec<&NodeClaim> =
         ending.claims.iter().filter(|claim| !claim.status.state.is_terminal()).collect();
     for claim in &living {
@@ -99,11 +77,13 @@ fn launches(ending: &Ending, after: f64) -> Vec<f64> {
 
 #[test]
 fn a_warned_node_is_closed_and_replaced_before_it_falls_and_only_once() {
-    for (budget, warning) in [("", "3m"), (ONE_AT_A_TIME, "3m"), ("", "2m58s"), (ONE_AT_A_TIME, "3m20s")] {
+    let (none, one) = (None, Some(one_at_a_time()));
+    let table = [(none.clone(), 180), (one.clone(), 180), (none, 178), (one, 200)];
+    for (budget, second) in table {
         for seed in 1..=5 {
-            let events = format!("{{at: {warning}, kind: SpotWarning, count: 1}}");
-            let ending = play(seed, "12m", budget, &events, &[]);
-            let what = format!("seed {seed} {budget}");
+            let world = world(seed, 12).budgets(budget.clone());
+            let ending = world.event(seconds(second), Interruption(SpotWarning, 1)).play();
+            let what = format!("seed {seed} {budget:?}");
             let story = || format!("{what}\n{}", common::timeline(&ending));
             check_replaced(&ending, &what);
             assert_eq!(interrupted(&ending).len(), 1, "{}", story());
@@ -120,7 +100,7 @@ fn a_warned_node_is_closed_and_replaced_before_it_falls_and_only_once() {
 #[test]
 fn all_nodes_may_be_taken_at_once() {
     for seed in 1..=5 {
-        let ending = play(seed, "14m", "", "{at: 3m, kind: SpotWarning, count: 4}", &[]);
+        let ending = world(seed, 14).events([warned(4)]).play();
         let story = || format!("seed {seed}\n{}", common::timeline(&ending));
         check_replaced(&ending, &story());
         assert_eq!((interrupted(&ending).len(), ending.claims.len()), (4, 8), "{}", story());
@@ -133,19 +113,19 @@ fn all_nodes_may_be_taken_at_once() {
 /// an instance is given up with its pods, and says that it runs.
 #[test]
 fn a_forged_event_ends_no_machine_under_its_pods() {
-    let events = "{at: 3m, kind: ForgedTermination, count: 1}";
-    let ending = play(1, "12m", ONE_AT_A_TIME, events, &[]);
+    let world = world(1, 12).event(minutes(3), Interruption(ForgedTermination, 1));
+    let ending = world.clone().budgets([one_at_a_time()]).play();
     let story = || common::timeline(&ending);
     let ends: Vec<_> = ending.claims.iter().filter_map(|claim| claim.status.termination.as_ref()).collect();
     let [end] = &ends[..] else { panic!("{} claims end: {}", ends.len(), story()) };
     assert_eq!(end.reason, TerminationReason::Lost, "{}", story());
     assert!(end.drained_at.is_some_and(|at| Some(at) <= end.terminating_at), "{}", story());
     check_replaced(&ending, &story());
-    let mut scenario = scenario(1, "12m", "", events);
+    let mut scenario = world.scenario();
     scenario.workloads[0].do_not_disrupt = Some("true".into());
     let held = common::run_scenario(&scenario, &[]);
     let story = || common::timeline(&held);
-    assert_eq!(held.summary.broken_laws, Vec::<String>::new(), "{}", story());
+    common::check_laws(&held, "");
     let draining: Vec<&NodeClaim> =
         held.claims.iter().filter(|claim| claim.status.state == ClaimState::Draining).collect();
     let [claim] = &draining[..] else { panic!("{} claims drain: {}", draining.len(), story()) };
@@ -157,7 +137,7 @@ fn a_forged_event_ends_no_machine_under_its_pods() {
 #[test]
 fn what_was_taken_is_not_bought_again_at_once() {
     for seed in 1..=5 {
-        let ending = play(seed, "12m", "", "{at: 3m, kind: SpotWarning, count: 1}", &[]);
+        let ending = world(seed, 12).events([warned(1)]).play();
         let taken = interrupted(&ending)[0].status.instance.clone().unwrap();
         let offering = |claim: &&NodeClaim| {
             let instance = claim.status.instance.as_ref().unwrap();
@@ -171,7 +151,7 @@ fn what_was_taken_is_not_bought_again_at_once() {
 
 #[test]
 fn a_machine_that_is_taken_before_it_joins_is_given_up() {
-    let ending = play(1, "12m", "", "{at: 20s, kind: SpotWarning, count: 2}", &[]);
+    let ending = world(1, 12).event(seconds(20), Interruption(SpotWarning, 2)).play();
     let story = || common::timeline(&ending);
     check_replaced(&ending, &story());
     let taken = interrupted(&ending);
@@ -190,19 +170,23 @@ fn a_machine_that_is_taken_before_it_joins_is_given_up() {
 #[test]
 fn every_kind_of_event_has_its_answer() {
     let table = [
-        ("Rebalance", 4, None, "SpotRebalanceRecommendation"),
-        ("ScheduledChange", 5, Some(TerminationReason::Interrupted), "InstanceUnhealthy"),
-        ("StopInstances", 5, Some(TerminationReason::Lost), "InstanceStopping"),
-        ("ReclaimInstances", 5, Some(TerminationReason::Lost), "InstanceTerminating"),
+        (Interruption(Rebalance, 1), 4, None, "SpotRebalanceRecommendation"),
+        (Interruption(ScheduledChange, 1), 5, Some(TerminationReason::Interrupted), "InstanceUnhealthy"),
+        (Mishap(StopInstances, 1), 5, Some(TerminationReason::Lost), "InstanceStopping"),
+        (ReclaimInstances(1), 5, Some(TerminationReason::Lost), "InstanceTerminating"),
     ];
-    for (kind, claims, reason, told) in table {
-        let ending = play(1, "12m", "", &format!("{{at: 3m20s, kind: {kind}, count: 1}}"), &[]);
-        let story = || format!("{kind}\n{}", common::timeline(&ending));
+    for (kind, claims, reason, event) in table {
+        let ending = world(1, 12).event(seconds(200), kind.clone()).play();
+        let story = || format!("{kind:?}\n{}", common::timeline(&ending));
         check_replaced(&ending, &story());
         assert_eq!(ending.claims.len(), claims, "{}", story());
         let ends = ending.claims.iter().filter_map(|claim| claim.status.termination.as_ref());
         assert_eq!(ends.map(|end| end.reason).collect::<Vec<_>>(), Vec::from_iter(reason), "{}", story());
-        assert!(ending.told.iter().any(|(_, reason, _)| *reason == told), "{kind}: {:?}", ending.told);
+        assert!(
+            ending.published.iter().any(|(_, reason, _)| *reason == event),
+            "{kind:?}: {:?}",
+            ending.published
+        );
     }
 }
 
@@ -210,14 +194,17 @@ fn every_kind_of_event_has_its_answer() {
 #[test]
 fn events_may_be_lost_doubled_late_and_out_of_order() {
     for seed in common::seeds(20) {
-        let percent = 10 + seed % 5 * 10;
-        let events = format!(
-            "{{at: 1s, kind: EventsAstray, percent: {percent}, for: 12m}}, {{at: 2m, kind: SpotWarning, count: 2}}, {{at: 4m, kind: StopInstances, count: 1}}, {{at: 5m, kind: ScheduledChange, count: 1}}, {{at: 6m, kind: ForeignInstances, count: 3}}"
-        );
-        let ending = play(seed, "25m", ONE_AT_A_TIME, &events, &[]);
+        let astray = EventsAstray { percent: 10 + seed % 5 * 10, length: minutes(12) };
+        let ending = world(seed, 25)
+            .budgets([one_at_a_time()])
+            .event(seconds(1), astray)
+            .event(minutes(2), Interruption(SpotWarning, 2))
+            .event(minutes(4), Mishap(StopInstances, 1))
+            .event(minutes(5), Interruption(ScheduledChange, 1))
+            .event(minutes(6), ForeignInstances(3))
+            .play();
         let story = || format!("seed {seed}\n{}", common::timeline(&ending));
-        assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
-        assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
+        common::check_expected(&ending, &format!("seed {seed}"));
         let living = ending.claims.iter().filter(|claim| !claim.status.state.is_terminal());
         assert!(living.clone().all(|claim| claim.status.state == ClaimState::Initialized), "{}", story());
         assert_eq!(living.count(), 4, "{}", story());
@@ -228,9 +215,12 @@ fn events_may_be_lost_doubled_late_and_out_of_order() {
 /// Whatever has ended is found by the sweep alone.
 #[test]
 fn what_ends_is_found_where_no_event_is_ever_handled() {
-    let events = "{at: 2m, kind: Throttle, call: Handled, for: 20m}, \
-                  {at: 3m, kind: ReclaimInstances, count: 1}, {at: 6m, kind: StopInstances, count: 1}";
-    let ending = play(1, "25m", ONE_AT_A_TIME, events, &[]);
+    let ending = world(1, 25)
+        .budgets([one_at_a_time()])
+        .event(minutes(2), throttle(Call::Handled, minutes(20)))
+        .event(minutes(3), ReclaimInstances(1))
+        .event(minutes(6), Mishap(StopInstances, 1))
+        .play();
     let story = || common::timeline(&ending);
     check_settled(&ending, &story());
     let ends = ending.claims.iter().filter_map(|claim| claim.status.termination.as_ref());
@@ -248,17 +238,18 @@ fn what_ends_is_found_where_no_event_is_ever_handled() {
 #[test]
 fn a_warning_about_an_instance_that_no_claim_has_yet_waits_for_its_launch() {
     let kill = Kill { function: Function::Provision, run: 1, crash: Crash::After(Call::CreateFleet) };
-    let ending = play(1, "14m", "", "{at: 8s, kind: SpotWarning, count: 2}", &[kill]);
+    let world = world(1, 14).event(seconds(8), Interruption(SpotWarning, 2));
+    let ending = world.play_killing(&[kill]);
     let story = || common::timeline(&ending);
     check_replaced(&ending, &story());
     assert_eq!((ending.deaths, interrupted(&ending).len()), (1, 2), "{}", story());
-    assert!(ending.summary.timeline.iter().any(|told| told.text.contains("to come again")), "{}", story());
+    assert!(ending.summary.timeline.iter().any(|line| line.text.contains("to come again")), "{}", story());
 }
 
 #[test]
 fn what_fails_again_and_again_goes_to_the_dead_letters() {
-    let events = "{at: 3m, kind: LedgerDown, for: 5m}, {at: 3m5s, kind: SpotWarning, count: 1}";
-    let ending = play(1, "25m", "", events, &[]);
+    let world = world(1, 25).event(minutes(3), LedgerDown(minutes(5)));
+    let ending = world.event(seconds(185), Interruption(SpotWarning, 1)).play();
     let story = || common::timeline(&ending);
     check_settled(&ending, &story());
     assert!(ending.dead_letters >= 1, "{}", story());
@@ -269,13 +260,14 @@ fn what_fails_again_and_again_goes_to_the_dead_letters() {
 /// messages keep both pollers waiting in vain, the other two gather.
 #[test]
 fn only_the_message_that_fails_goes_to_the_dead_letters() {
-    let events =
-        "{at: 170s, kind: Stuck, for: 18m, call: Interrupt}, {at: 3m, kind: ScheduledChange, count: 4}";
-    let waits = "{at: 170s, kind: Freeze, function: interrupt, call: Handled, for: 11s}";
-    let in_a_batch = format!("{waits}, {waits}, {events}");
-    for (seed, events) in (1..=5).flat_map(|seed| [(seed, events), (seed, in_a_batch.as_str())]) {
-        let ending = play(seed, "14m", "", events, &[]);
-        let story = || format!("seed {seed} {events}\n{}", common::timeline(&ending));
+    let stuck = Stuck { call: Call::Interrupt, length: minutes(18) };
+    let events = [at(seconds(170), stuck), at(minutes(3), Interruption(ScheduledChange, 4))];
+    let (function, before) = (Function::Interrupt, Call::Handled);
+    let waits = at(seconds(170), Freeze { function, before, length: seconds(11) });
+    for (seed, waits) in (1..=5).flat_map(|seed| [(seed, Vec::new()), (seed, vec![waits.clone(); 2])]) {
+        let what = format!("seed {seed} {waits:?}");
+        let ending = world(seed, 14).events(waits).events(events.clone()).play();
+        let story = || format!("{what}\n{}", common::timeline(&ending));
         check_settled(&ending, &story());
         assert_eq!((interrupted(&ending).len(), ending.dead_letters), (3, 1), "{}", story());
     }
@@ -284,13 +276,13 @@ fn only_the_message_that_fails_goes_to_the_dead_letters() {
 /// Whoever dies on the way: the queue delivers again, and the ticks go on.
 #[test]
 fn any_function_may_die_anywhere_while_a_machine_is_taken() {
-    let events = "{at: 3m, kind: SpotWarning, count: 2}";
+    let world = world(1, 14).events([warned(2)]);
     for (function, runs, at_least) in
         [(Function::Interrupt, 1..=2, 4), (Function::Provision, 4..=6, 10), (Function::Lifecycle, 4..=8, 15)]
     {
         let mut deaths = 0;
         for run in runs {
-            let play = |kills: &[Kill]| play(1, "14m", "", events, kills);
+            let play = |kills: &[Kill]| world.play_killing(kills);
             deaths += common::die_at_each_call(function, run, 1, play, |ending, what| {
                 check_replaced(ending, what);
                 let bought =
@@ -305,11 +297,15 @@ fn any_function_may_die_anywhere_while_a_machine_is_taken() {
 #[test]
 fn chance_breaks_no_law_while_machines_are_taken() {
     for seed in common::seeds(20) {
-        let percent = 4 + seed % 9;
-        let events = format!(
-            "{{at: 1s, kind: Chaos, percent: {percent}, for: 8m}}, {{at: 2m, kind: SpotWarning, count: 2}}, {{at: 4m, kind: SpotWarning, count: 2}}, {{at: 6m, kind: Freeze, function: interrupt, call: Interrupt, for: 8s}}, {{at: 6m, kind: SpotWarning, count: 1}}"
-        );
-        let ending = play(seed, "50m", ONE_AT_A_TIME, &events, &[]);
+        let (function, before) = (Function::Interrupt, Call::Interrupt);
+        let ending = world(seed, 50)
+            .budgets([one_at_a_time()])
+            .event(seconds(1), Chaos { percent: 4 + seed % 9, length: minutes(8) })
+            .event(minutes(2), Interruption(SpotWarning, 2))
+            .event(minutes(4), Interruption(SpotWarning, 2))
+            .event(minutes(6), Freeze { function, before, length: seconds(8) })
+            .event(minutes(6), Interruption(SpotWarning, 1))
+            .play();
         check_settled(&ending, &format!("seed {seed}: OUTRIGGER_SEEDS={seed}..{seed} plays it alone"));
     }
 }

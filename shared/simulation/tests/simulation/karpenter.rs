@@ -3,52 +3,29 @@
 
 use std::collections::BTreeMap;
 
-use outrigger_model::ConfiguredObject;
 use outrigger_model::node_claim_object::ConditionStatus;
-use outrigger_simulation::Ending;
+use outrigger_model::{ConfiguredObject, labels};
+use outrigger_simulation::{Ending, Expect};
 
-use crate::common;
+use crate::common::{Pool, Workload, World, ec2_node_class, minutes, seconds};
 
-const SCENARIO: &str = r"
-apiVersion: outrigger.dev/v1alpha1
-kind: Scenario
-metadata: {name: beside-karpenter}
-spec:
-  seed: 4
-  duration: {duration}
-  bootTime: 30s
-  instanceTypes: [m6a]
-  karpenterUntil: 4m
-  nodePools:
-    - {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: kops}, spec: {template: {spec: {
-        requirements: [], nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}}}}}
-    - {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: theirs}, spec: {template: {spec: {
-        requirements: [], nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: own}}}}}
-    - {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {
-        name: taken, annotations: {outrigger.dev/managed: 'true'}}, spec: {template: {spec: {
-        requirements: [], nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: own}}}}}
-    - {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: lost}, spec: {template: {spec: {
-        requirements: [], nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: lost}}}}}
-  ec2NodeClasses: [{class}]
-  workloads:
-    - {name: kops, at: 10s, replicas: 2, template: {spec: {nodeSelector: {karpenter.sh/nodepool: kops},
-        containers: [{name: c, image: i, resources: {requests: {cpu: 400m, memory: 1Gi}}}]}}}
-    - {name: theirs, at: 10s, replicas: 2, expect: {expect}, template: {spec: {
-        nodeSelector: {karpenter.sh/nodepool: theirs}, containers: [{name: c, image: i, resources: {requests: {cpu: 400m, memory: 1Gi}}}]}}}
-    - {name: taken, at: 10s, replicas: 2, template: {spec: {nodeSelector: {karpenter.sh/nodepool: taken},
-        containers: [{name: c, image: i, resources: {requests: {cpu: 400m, memory: 1Gi}}}]}}}
-";
-
-fn play(duration: &str, expect: &str) -> Ending {
-    let text = SCENARIO
-        .replace("{class}", &common::ec2_node_class(""))
-        .replace("{duration}", duration)
-        .replace("{expect}", expect);
-    let ending = common::run_scenario(&common::scenario(&text), &[]);
-    let story = common::timeline(&ending);
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{story}");
-    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{story}");
-    ending
+fn play(length: u64, expect: Expect) -> Ending {
+    let of_class = |name, class| Pool::new(name).of_ec2_node_class(class);
+    let workload =
+        |pool| Workload::new(pool, 2, "400m", "1Gi").at(seconds(10)).select(labels::NODE_POOL, pool);
+    World::new("beside-karpenter", minutes(length))
+        .seed(4)
+        .sold(&["m6a"])
+        .set("karpenterUntil", "4m")
+        .pool(Pool::new("kops"))
+        .pool(of_class("theirs", "own"))
+        .pool(of_class("taken", "own").annotate(labels::MANAGED_ANNOTATION, "true"))
+        .pool(of_class("lost", "lost"))
+        .ec2_node_class(ec2_node_class())
+        .workload(workload("kops"))
+        .workload(workload("theirs").expect(expect))
+        .workload(workload("taken"))
+        .play_as_expected()
 }
 
 /// What the condition Ready of each object says, and how many nodes the object shows.
@@ -62,7 +39,7 @@ fn ready(ending: &Ending) -> BTreeMap<String, (Option<ConditionStatus>, Option<i
 
 #[test]
 fn what_a_live_karpenter_has_is_left_alone() {
-    let ending = play("4m", "Waiting");
+    let ending = play(4, Expect::Waiting);
     let nodes = |pool: &str| ending.claims.iter().filter(|claim| claim.spec.node_pool == pool).count();
     assert_eq!((nodes("kops"), nodes("theirs"), nodes("taken")), (1, 0, 1));
     let (yes, no) = (Some(ConditionStatus::True), None);
@@ -75,15 +52,15 @@ fn what_a_live_karpenter_has_is_left_alone() {
     ];
     assert_eq!(ready(&ending), expected.map(|(name, shown)| (name.to_owned(), shown)).into());
     let why = "it is Karpenter's: its lease karpenter-leader-election in kube-system is held by karpenter-0";
-    let told = ending.told.iter().any(|(about, reason, message)| {
+    let published = ending.published.iter().any(|(about, reason, message)| {
         about.starts_with("the pod default/theirs") && *reason == "FailedScheduling" && message.contains(why)
     });
-    assert!(told, "{:?}", ending.told);
+    assert!(published, "{:?}", ending.published);
 }
 
 #[test]
 fn once_karpenter_has_gone_its_pools_are_ours() {
-    let ending = play("15m", "Running");
+    let ending = play(15, Expect::Running);
     let (yes, no) = (Some(ConditionStatus::True), Some(ConditionStatus::False));
     let expected = [
         ("EC2NodeClass/own", (yes, None)),
@@ -96,7 +73,8 @@ fn once_karpenter_has_gone_its_pools_are_ours() {
     let theirs = ending.claims.iter().find(|claim| claim.spec.node_pool == "theirs").expect("a claim");
     let second = theirs.created_at.as_second() - 1_767_225_600;
     assert!((240..360).contains(&second), "launched after {second} s");
-    let told: Vec<_> = ending.told.iter().filter(|(about, ..)| about == "the NodePool lost").collect();
+    let published: Vec<_> =
+        ending.published.iter().filter(|(about, ..)| about == "the NodePool lost").collect();
     let message = "there is no EC2NodeClass/lost".to_owned();
-    assert_eq!(told, [&("the NodePool lost".to_owned(), "NodeClassNotFound", message)]);
+    assert_eq!(published, [&("the NodePool lost".to_owned(), "NodeClassNotFound", message)]);
 }

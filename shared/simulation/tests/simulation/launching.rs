@@ -3,69 +3,28 @@
 //! every pod runs.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use outrigger_engine::{Guard, Guards};
-use outrigger_model::{CapacityType, Intent, IntentState};
-use outrigger_simulation::{Call, Crash, Ending, Function, Kill};
+use outrigger_model::{CapacityType, Intent, IntentState, TaintEffect, labels};
+use outrigger_simulation::EventKind::{LaunchErrors, NeverJoin, RogueTaint};
+use outrigger_simulation::{Call, Crash, Ending, EventKind, Expect, Function, Kill};
+use serde_json::json;
 
-use crate::common;
+use crate::common::{self, Pool, Workload, World, drought, ec2_node_class, minutes, seconds, throttle};
 
-const SCENARIO: &str = r"
-apiVersion: outrigger.dev/v1alpha1
-kind: Scenario
-metadata: {name: launching}
-spec:
-  seed: 3
-  duration: {duration}
-  bootTime: {boot}
-  nodePools:
-    - apiVersion: karpenter.sh/v1
-      kind: NodePool
-      metadata: {name: general}
-      spec:
-        template:
-          spec:
-            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
-            requirements:
-              - {key: karpenter.sh/capacity-type, operator: In, values: [{capacity}]}
-              - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m6a, c6a]}
-  workloads:
-    - {name: web, at: 2s, replicas: {replicas}, template: {spec: {containers: [{name: c, image: i, ports: [{containerPort: 80, hostPort: 80}], resources: {requests: {cpu: 400m, memory: 1Gi}}}]}}}
-  events: [{events}]
-";
-
-#[derive(Clone, Copy)]
-struct World {
-    duration: &'static str,
-    boot: &'static str,
-    capacity: &'static str,
-    /// Each pod needs a node of its own.
-    replicas: &'static str,
-    events: &'static str,
-}
-
-const USUAL: World =
-    World { duration: "20m", boot: "30s", capacity: "spot, on-demand", replicas: "2", events: "" };
-
-impl World {
-    fn play(self, kills: &[Kill], guards: Guards) -> Ending {
-        let text = SCENARIO
-            .replace("{duration}", self.duration)
-            .replace("{boot}", self.boot)
-            .replace("{capacity}", self.capacity)
-            .replace("{replicas}", self.replicas)
-            .replace("{events}", self.events);
-        let mut scenario = common::scenario(&text);
-        scenario.guards = guards;
-        common::run_scenario(&scenario, kills)
-    }
+/// Pods each of which needs a node of its own.
+fn world(capacity_types: &[&str], replicas: u32) -> World {
+    World::new("launching", minutes(20))
+        .seed(3)
+        .pool(Pool::new("general").capacity_types(capacity_types).families(&["m6a", "c6a"]))
+        .workload(Workload::new("web", replicas, "400m", "1Gi").host_port())
 }
 
 /// No law is broken, and all pods run on nodes of their own.
 fn check(ending: &Ending, what: &str) {
     let story = || format!("{what}\n{}", common::timeline(ending));
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
-    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
+    common::check_expected(ending, what);
     let open = ending.intents.iter().filter(|intent| intent.ended_at.is_none()).count();
     assert_eq!(open, 0, "no launch stays open: {}", story());
     assert_eq!(ending.instances.len(), ending.pods.len(), "no node is bought twice: {}", story());
@@ -82,6 +41,8 @@ fn launched_at(ending: &Ending) -> i64 {
 struct Case {
     what: &'static str,
     world: World,
+    /// EC2's error code, where launches are answered with one.
+    code: Option<&'static str>,
     /// The seconds within which all is launched.
     within: std::ops::Range<i64>,
     /// How many launches were written down at most, the good ones among them.
@@ -89,118 +50,101 @@ struct Case {
     /// How the machines are paid for.
     capacity_type: Option<CapacityType>,
     /// What people are told, and about what.
-    told: Option<(&'static str, &'static str)>,
+    published: Option<(&'static str, &'static str)>,
 }
 
-const fn case(
-    what: &'static str,
-    events: &'static str,
-    within: std::ops::Range<i64>,
-    launches: usize,
-) -> Case {
-    Case { what, world: World { events, ..USUAL }, within, launches, capacity_type: None, told: None }
+impl Case {
+    /// A pool that allows spot and on-demand.
+    fn new(what: &'static str, within: std::ops::Range<i64>, launches: usize) -> Self {
+        let world = world(&["spot", "on-demand"], 2);
+        Self { what, world, code: None, within, launches, capacity_type: None, published: None }
+    }
+
+    /// The same with a pool that allows spot alone.
+    fn of_spot(self) -> Self {
+        Self { world: world(&["spot"], 2), ..self }
+    }
+
+    fn event(self, kind: EventKind) -> Self {
+        Self { world: self.world.event(seconds(0), kind), ..self }
+    }
+
+    /// EC2 answers launches with an error: all, or those of a capacity type or in a zone.
+    fn error(
+        self,
+        code: &'static str,
+        capacity_type: Option<CapacityType>,
+        zone: Option<&str>,
+        length: Duration,
+    ) -> Self {
+        let zones = zone.map(str::to_owned).into_iter().collect();
+        let instance_types = Vec::new();
+        let errors = LaunchErrors { code: code.to_owned(), instance_types, zones, capacity_type, length };
+        Self { code: Some(code), ..self.event(errors) }
+    }
+
+    fn buys(self, capacity_type: CapacityType) -> Self {
+        Self { capacity_type: Some(capacity_type), ..self }
+    }
+
+    fn tells(self, about: &'static str, reason: &'static str) -> Self {
+        Self { published: Some((about, reason)), ..self }
+    }
 }
 
-const CASES: &[Case] = &[
-    case("nothing is wrong", "", 0..10, 1),
-    Case {
-        capacity_type: Some(CapacityType::OnDemand),
-        ..case(
-            "a quota on spot vCPUs is reached, and the pool allows on-demand",
-            "{at: 0s, kind: LaunchErrors, code: VcpuLimitExceeded, capacityType: spot, for: 19m}",
-            0..10,
-            2,
-        )
-    },
-    Case {
-        capacity_type: Some(CapacityType::OnDemand),
-        ..case(
-            "the role for spot is missing",
-            "{at: 0s, kind: LaunchErrors, code: AuthFailure.ServiceLinkedRoleCreationNotPermitted, capacityType: spot, for: 19m}",
-            0..10,
-            2,
-        )
-    },
-    Case {
-        world: World {
-            capacity: "spot",
-            events: "{at: 0s, kind: LaunchErrors, code: MaxSpotInstanceCountExceeded, capacityType: spot, for: 5m}",
-            ..USUAL
-        },
-        told: Some(("the pod default/web-0", "FailedScheduling")),
-        ..case(
-            "a quota on spot instances is reached, and the pool allows nothing else",
-            "",
-            9 * 60..12 * 60,
-            3,
-        )
-    },
-    Case {
-        world: World {
-            capacity: "spot",
-            events: "{at: 0s, kind: LaunchErrors, code: AuthFailure.ServiceLinkedRoleCreationNotPermitted, capacityType: spot, for: 5m}",
-            ..USUAL
-        },
-        told: Some(("the pod default/web-0", "FailedScheduling")),
-        ..case("the role for spot is missing, and the pool allows nothing else", "", 9 * 60..12 * 60, 3)
-    },
-    case(
-        "the subnet of a zone has no addresses",
-        "{at: 0s, kind: LaunchErrors, code: InsufficientFreeAddressesInSubnet, zones: [us-east-1c], for: 19m}",
-        0..10,
-        1,
-    ),
-    Case {
-        told: Some(("the NodePool general", "LaunchesPaused")),
-        ..case(
-            "we are not allowed to launch",
-            "{at: 0s, kind: LaunchErrors, code: UnauthorizedOperation, for: 10m}",
-            15 * 60..18 * 60,
-            4,
-        )
-    },
-    case(
-        "the launch template was missing once",
-        "{at: 0s, kind: LaunchErrors, code: InvalidLaunchTemplateName.NotFoundException, for: 5s}",
-        0..10,
-        2,
-    ),
-    Case {
-        told: Some(("the NodePool general", "LaunchesPaused")),
-        ..case(
-            "the launch template stays away",
-            "{at: 0s, kind: LaunchErrors, code: InvalidLaunchTemplateName.NotFoundException, for: 3m}",
-            5 * 60..7 * 60,
-            4,
-        )
-    },
-    Case {
-        told: Some(("the NodePool general", "LaunchesPaused")),
-        ..case(
-            "nobody knows what EC2 means",
-            "{at: 0s, kind: LaunchErrors, code: NeverHeardOf, for: 3m}",
-            5 * 60..9 * 60,
-            6,
-        )
-    },
-    case(
-        "EC2 asks for patience for a moment",
-        "{at: 0s, kind: Throttle, call: CreateFleet, for: 5s}",
-        2..12,
-        1,
-    ),
-    case(
-        "EC2 asks for patience for longer",
-        "{at: 0s, kind: Throttle, call: CreateFleet, for: 50s}",
-        30..130,
-        4,
-    ),
-];
+const NO_ROLE: &str = "AuthFailure.ServiceLinkedRoleCreationNotPermitted";
+const NO_TEMPLATE: &str = "InvalidLaunchTemplateName.NotFoundException";
+
+fn cases() -> Vec<Case> {
+    let spot = Some(CapacityType::Spot);
+    let (pod, pool) = ("the pod default/web-0", "the NodePool general");
+    let slow = |length| throttle(Call::CreateFleet, seconds(length));
+    vec![
+        Case::new("nothing is wrong", 0..10, 1),
+        Case::new("a quota on spot vCPUs is reached, and the pool allows on-demand", 0..10, 2)
+            .error("VcpuLimitExceeded", spot, None, minutes(19))
+            .buys(CapacityType::OnDemand),
+        Case::new("the role for spot is missing", 0..10, 2)
+            .error(NO_ROLE, spot, None, minutes(19))
+            .buys(CapacityType::OnDemand),
+        Case::new("a quota on spot instances is reached, and the pool allows nothing else", 540..720, 3)
+            .of_spot()
+            .error("MaxSpotInstanceCountExceeded", spot, None, minutes(5))
+            .tells(pod, "FailedScheduling"),
+        Case::new("the role for spot is missing, and the pool allows nothing else", 540..720, 3)
+            .of_spot()
+            .error(NO_ROLE, spot, None, minutes(5))
+            .tells(pod, "FailedScheduling"),
+        Case::new("the subnet of a zone has no addresses", 0..10, 1).error(
+            "InsufficientFreeAddressesInSubnet",
+            None,
+            Some("us-east-1c"),
+            minutes(19),
+        ),
+        Case::new("we are not allowed to launch", 900..1_080, 4)
+            .error("UnauthorizedOperation", None, None, minutes(10))
+            .tells(pool, "LaunchesPaused"),
+        Case::new("the launch template was missing once", 0..10, 2).error(
+            NO_TEMPLATE,
+            None,
+            None,
+            seconds(5),
+        ),
+        Case::new("the launch template stays away", 300..420, 4)
+            .error(NO_TEMPLATE, None, None, minutes(3))
+            .tells(pool, "LaunchesPaused"),
+        Case::new("nobody knows what EC2 means", 300..540, 6)
+            .error("NeverHeardOf", None, None, minutes(3))
+            .tells(pool, "LaunchesPaused"),
+        Case::new("EC2 asks for patience for a moment", 2..12, 1).event(slow(5)),
+        Case::new("EC2 asks for patience for longer", 30..130, 4).event(slow(50)),
+    ]
+}
 
 #[test]
 fn each_error_has_its_end() {
-    for case in CASES {
-        let ending = case.world.play(&[], Guards::default());
+    for case in cases() {
+        let ending = case.world.play();
         check(&ending, case.what);
         let story = || format!("{}\n{}", case.what, common::timeline(&ending));
         let at = launched_at(&ending);
@@ -212,24 +156,26 @@ fn each_error_has_its_end() {
             kind.is_some() && case.capacity_type.is_some_and(|expected| kind != Some(expected))
         };
         assert_eq!(ending.claims.iter().filter(other).count(), 0, "{}", story());
-        let told = ending.told.iter().any(|(about, reason, _)| Some((about.as_str(), *reason)) == case.told);
-        assert_eq!(told, case.told.is_some(), "{:?}: {}", ending.told, story());
-        let code = case.world.events.split_once("code: ").and_then(|(_, rest)| rest.split(',').next());
-        let names_it = |text: &String| code.is_some_and(|code| text.contains(code));
-        let named = ending.told.iter().any(|(about, _, text)| {
-            Some(about.as_str()) == case.told.map(|(about, _)| about) && names_it(text)
+        let published = ending
+            .published
+            .iter()
+            .any(|(about, reason, _)| Some((about.as_str(), *reason)) == case.published);
+        assert_eq!(published, case.published.is_some(), "{:?}: {}", ending.published, story());
+        let names_code = |text: &String| case.code.is_some_and(|code| text.contains(code));
+        let named = ending.published.iter().any(|(about, _, text)| {
+            Some(about.as_str()) == case.published.map(|(about, _)| about) && names_code(text)
         });
-        assert_eq!(named, case.told.is_some(), "people are told the code: {:?}", ending.told);
+        assert_eq!(named, case.published.is_some(), "people are told the code: {:?}", ending.published);
     }
 }
 
 /// Whatever EC2 says, provision may die after any call.
 #[test]
 fn errors_and_deaths_together_break_no_law() {
-    for case in CASES.iter().filter(|case| case.launches > 1) {
+    for case in cases().iter().filter(|case| case.launches > 1) {
         for calls in (1..40).step_by(2) {
             let kill = Kill { function: Function::Provision, run: 1, crash: Crash::AfterCalls(calls) };
-            let ending = case.world.play(&[kill], Guards::default());
+            let ending = case.world.play_killing(&[kill]);
             check(&ending, &format!("{}, and provision died after {calls} calls", case.what));
         }
     }
@@ -239,9 +185,10 @@ fn errors_and_deaths_together_break_no_law() {
 /// minutes, and its pods are planned for again.
 #[test]
 fn a_launch_that_is_never_answered_is_over_after_five_minutes() {
-    let world = World { events: "{at: 0s, kind: Throttle, call: CreateFleet, for: 7m}", ..USUAL };
+    let world = world(&["spot", "on-demand"], 2);
+    let world = world.event(seconds(0), throttle(Call::CreateFleet, minutes(7)));
     let unheard = Kill { function: Function::Provision, run: 1, crash: Crash::After(Call::MarkSent) };
-    let ending = world.play(&[unheard], Guards::default());
+    let ending = world.play_killing(&[unheard]);
     check(&ending, "EC2 refuses launches for seven minutes, and provision dies before it hears so");
     let story = || common::timeline(&ending);
     let lasted = |intent: &Intent| {
@@ -256,56 +203,30 @@ fn a_launch_that_is_never_answered_is_over_after_five_minutes() {
     assert!((420..=560).contains(&launched_at(&ending)), "{}", story());
 }
 
-/// EC2 has no spot for five minutes, and so many types are allowed that one fleet names only a part
-/// of them.
-const NO_SPOT: &str = r#"
-apiVersion: outrigger.dev/v1alpha1
-kind: Scenario
-metadata: {name: no-spot}
-spec:
-  seed: 3
-  duration: 20m
-  bootTime: 30s
-  nodePools:
-    - apiVersion: karpenter.sh/v1
-      kind: NodePool
-      metadata: {name: general}
-      spec:
-        weight: 10
-        template:
-          spec:
-            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
-            requirements:
-              - {key: karpenter.sh/capacity-type, operator: In, values: [{capacity}]}
-              - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
-              - {key: karpenter.k8s.aws/instance-generation, operator: Gt, values: ["4"]}
-{pools}
-  workloads:
-    - {name: web, at: 2s, replicas: 20, scale: [{at: 12m, replicas: 40}], template: {spec: {nodeSelector: {{selector}}, containers: [{name: c, image: i, resources: {requests: {cpu: 400m, memory: 1Gi}}}]}}}
-    - {name: api, at: 2s, replicas: 10, template: {spec: {nodeSelector: {{selector}}, containers: [{name: c, image: i, resources: {requests: {cpu: "1", memory: 4Gi}}}]}}}
-  events: [{at: 0s, kind: InsufficientCapacity, capacityType: spot, for: 5m}]
-"#;
-/// A pool that comes second and sells on demand.
-const ON_DEMAND: &str = r"
-    - apiVersion: karpenter.sh/v1
-      kind: NodePool
-      metadata: {name: dear}
-      spec:
-        template:
-          spec:
-            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
-            requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]
-";
-
-/// What comes of it: how many fleets launched nothing, and for each node that was bought how and in
-/// which second.
-fn play_without_spot(capacity: &str, pools: &str, selector: &str) -> (usize, Vec<(CapacityType, i64)>) {
-    let text =
-        NO_SPOT.replace("{capacity}", capacity).replace("{pools}", pools).replace("{selector}", selector);
-    let ending = common::run_scenario(&common::scenario(&text), &[]);
-    let story = || format!("{capacity} {selector}\n{}", common::timeline(&ending));
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
-    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
+/// What is bought while EC2 has no spot for five minutes, and so many types are allowed that one
+/// fleet names only a part of them: how many fleets launched nothing, and for each node that was
+/// bought how and in which second.
+fn play_without_spot(
+    capacity_types: &[&str],
+    second_pool: Option<Pool>,
+    selector: &[(&str, &str)],
+) -> (usize, Vec<(CapacityType, i64)>) {
+    let pool = Pool::new("general").spec("weight", 10).capacity_types(capacity_types);
+    let pool = pool.require(labels::INSTANCE_CATEGORY, &["c", "m", "r"]).requirement(
+        json!({"key": "karpenter.k8s.aws/instance-generation", "operator": "Gt", "values": ["4"]}),
+    );
+    let select = |workload: Workload| {
+        selector.iter().fold(workload, |workload, (key, value)| workload.select(key, value))
+    };
+    let web = Workload::new("web", 20, "400m", "1Gi").scale(&[(minutes(12), 40)]);
+    let world = World::new("no-spot", minutes(20)).seed(3).pool(pool);
+    let world = second_pool.into_iter().fold(world, World::pool);
+    let ending = world
+        .workload(select(web))
+        .workload(select(Workload::new("api", 10, "1", "4Gi")))
+        .event(seconds(0), drought(Some(CapacityType::Spot), minutes(5)))
+        .play();
+    common::check_expected(&ending, &format!("{capacity_types:?} {selector:?}"));
     let begins = ending.pods.iter().map(|pod| pod.created_at).min().expect("there are pods");
     let bought = ending.claims.iter().filter_map(|claim| {
         let second = claim.status.launched_at?.duration_since(begins).as_secs();
@@ -321,8 +242,10 @@ fn play_without_spot(capacity: &str, pools: &str, selector: &str) -> (usize, Vec
 /// spot.
 #[test]
 fn where_no_spot_is_to_be_had_the_same_tick_buys_on_demand() {
-    for (capacity, pools) in [("spot, on-demand", ""), ("spot", ON_DEMAND)] {
-        let (refused, bought) = play_without_spot(capacity, pools, "");
+    let dear = Pool::new("dear").on_demand();
+    let table: [(&[&str], Option<Pool>); 2] = [(&["spot", "on-demand"], None), (&["spot"], Some(dear))];
+    for (capacity_types, second_pool) in table {
+        let (refused, bought) = play_without_spot(capacity_types, second_pool, &[]);
         assert!((2..=4).contains(&refused), "{refused} fleets launched nothing, {bought:?}");
         let (early, late): (Vec<_>, Vec<_>) = bought.into_iter().partition(|(_, second)| *second < 600);
         let right = early.iter().all(|(kind, second)| *kind == CapacityType::OnDemand && *second < 10);
@@ -334,44 +257,22 @@ fn where_no_spot_is_to_be_had_the_same_tick_buys_on_demand() {
 /// A pool, or a pod, that takes nothing but spot waits for it.
 #[test]
 fn who_takes_only_spot_is_never_given_anything_else() {
-    let family = "karpenter.k8s.aws/instance-family: m6a";
-    for (capacity, wish) in [("spot", ""), ("spot, on-demand", ", karpenter.sh/capacity-type: spot")] {
-        let (_, bought) = play_without_spot(capacity, "", &format!("{family}{wish}"));
+    let family = (labels::INSTANCE_FAMILY, "m6a");
+    let spot = (labels::CAPACITY_TYPE, "spot");
+    let of_pool = play_without_spot(&["spot"], None, &[family]);
+    let of_pod = play_without_spot(&["spot", "on-demand"], None, &[family, spot]);
+    for (_, bought) in [of_pool, of_pod] {
         let right = bought.iter().all(|(kind, second)| *kind == CapacityType::Spot && *second >= 290);
         assert!(right && !bought.is_empty(), "{bought:?}");
     }
 }
 
-const CHAOS: [World; 4] = [
-    World {
-        duration: "5m",
-        boot: "2s",
-        capacity: "on-demand",
-        replicas: "1",
-        events: "{at: 0s, kind: RogueTaint, effect: NoExecute, for: 5m}",
-    },
-    World {
-        duration: "5m",
-        boot: "2s",
-        capacity: "on-demand",
-        replicas: "1",
-        events: "{at: 0s, kind: RogueTaint, effect: NoSchedule, for: 5m}",
-    },
-    World {
-        duration: "5m",
-        boot: "2s",
-        capacity: "on-demand",
-        replicas: "10",
-        events: "{at: 0s, kind: RogueTaint, effect: NoExecute, for: 5m}",
-    },
-    World {
-        duration: "5m",
-        boot: "2s",
-        capacity: "spot, on-demand",
-        replicas: "20",
-        events: "{at: 0s, kind: RogueTaint, effect: NoExecute, for: 5m}",
-    },
-];
+/// Machines join at once, and somebody taints each node that is opened.
+fn with_rogue(effect: TaintEffect, capacity_types: &[&str], replicas: u32) -> World {
+    let rogue = RogueTaint { effect, length: minutes(5) };
+    let world = world(capacity_types, replicas).duration(minutes(5)).boot_time(2);
+    world.event(seconds(0), rogue)
+}
 
 fn bought(ending: &Ending) -> usize {
     ending.claims.iter().filter(|claim| claim.status.instance.is_some()).count()
@@ -381,15 +282,22 @@ fn bought(ending: &Ending) -> usize {
 /// fewer than 35.
 #[test]
 fn a_rogue_that_taints_each_node_does_not_make_us_buy_and_buy() {
-    for world in CHAOS {
-        let ending = world.play(&[], Guards::default());
-        let story = || format!("{} replicas\n{}", world.replicas, common::timeline(&ending));
-        assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
-        let replicas: usize = world.replicas.parse().expect("a number");
+    let (both, evict) = (["spot", "on-demand"], TaintEffect::NoExecute);
+    let unlucky = with_rogue(evict, &both[1..], 10);
+    let table = [
+        (1, with_rogue(evict, &both[1..], 1)),
+        (1, with_rogue(TaintEffect::NoSchedule, &both[1..], 1)),
+        (10, unlucky.clone()),
+        (20, with_rogue(evict, &both, 20)),
+    ];
+    for (replicas, world) in table {
+        let ending = world.play();
+        let story = || format!("{replicas} replicas\n{}", common::timeline(&ending));
+        common::check_laws(&ending, &format!("{replicas} replicas"));
         assert!(bought(&ending) < 35, "{} nodes: {}", bought(&ending), story());
         assert!(bought(&ending) <= 3 * replicas + 2, "{} nodes: {}", bought(&ending), story());
     }
-    let unbridled = CHAOS[2].play(&[], Guards::default().without(Guard::PoolBreaker));
+    let unbridled = unlucky.guards(Guards::default().without(Guard::PoolBreaker)).play();
     assert!(bought(&unbridled) >= 35, "only {} without the breaker", bought(&unbridled));
     let broken = &unbridled.summary.broken_laws;
     assert!(broken.iter().any(|law| law.contains("launched in an hour")), "{broken:?}");
@@ -398,54 +306,46 @@ fn a_rogue_that_taints_each_node_does_not_make_us_buy_and_buy() {
 /// A pool whose machines never join buys a few, says so, and goes on when they join again.
 #[test]
 fn a_pool_whose_nodes_never_join_is_paused() {
-    let world =
-        World { duration: "60m", replicas: "4", events: "{at: 0s, kind: NeverJoin, for: 16m}", ..USUAL };
-    let ending = world.play(&[], Guards::default());
+    let world = world(&["spot", "on-demand"], 4).duration(minutes(60));
+    let ending = world.event(seconds(0), NeverJoin(minutes(16))).play();
     check(&ending, "machines do not join for a quarter of an hour");
     let story = || common::timeline(&ending);
     assert!(bought(&ending) <= 4 + 1 + 4, "{} nodes: {}", bought(&ending), story());
-    let told = |reason| {
-        ending.told.iter().any(|(about, told, _)| about == "the NodePool general" && *told == reason)
+    let is_published = |reason| {
+        ending.published.iter().any(|(about, given, _)| about == "the NodePool general" && *given == reason)
     };
-    assert!(told("LaunchesPaused") && told("LaunchesResumed"), "{:?}: {}", ending.told, story());
+    assert!(
+        is_published("LaunchesPaused") && is_published("LaunchesResumed"),
+        "{:?}: {}",
+        ending.published,
+        story()
+    );
 }
-
-/// Two pools that sell the same. The instance profile of the first one's class does not exist.
-const NO_PROFILE: &str = r"
-apiVersion: outrigger.dev/v1alpha1
-kind: Scenario
-metadata: {name: no-profile}
-spec:
-  seed: 3
-  duration: 30m
-  bootTime: 30s
-  ec2NodeClasses: [{class}]
-  nodePools:
-    - {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: bad}, spec: {template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: own}, requirements: {requirements}}}}}
-    - {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: good}, spec: {template: {spec: {nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}, requirements: {requirements}}}}}
-  workloads:
-    - {name: vain, at: 2s, replicas: 2, expect: Waiting, template: {spec: {nodeSelector: {karpenter.sh/nodepool: bad}, containers: [{name: c, image: i, resources: {requests: {cpu: 400m, memory: 1Gi}}}]}}}
-    - {name: web, at: 10s, replicas: 2, template: {spec: {nodeSelector: {karpenter.sh/nodepool: good}, containers: [{name: c, image: i, resources: {requests: {cpu: 400m, memory: 1Gi}}}]}}}
-";
 
 /// EC2 names offerings in its errors, but they are not to blame: another pool buys the cheapest of
 /// them meanwhile.
 #[test]
 fn an_instance_profile_that_does_not_exist_pauses_its_pool_alone() {
-    let class = common::ec2_node_class("").replace("instanceProfile: nodes", "instanceProfile: missing");
-    let requirements = "[{key: karpenter.k8s.aws/instance-family, operator: In, values: [m6a]}, \
-                        {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]";
-    let text = NO_PROFILE.replace("{class}", &class).replace("{requirements}", requirements);
-    let ending = common::run_scenario(&common::scenario(&text), &[]);
+    let mut class = ec2_node_class();
+    class["spec"]["instanceProfile"] = "missing".into();
+    let selling = |pool: Pool| pool.families(&["m6a"]).on_demand();
+    let workload = |name, pool| Workload::new(name, 2, "400m", "1Gi").select(labels::NODE_POOL, pool);
+    let ending = World::new("no-profile", minutes(30))
+        .seed(3)
+        .ec2_node_class(class)
+        .pool(selling(Pool::new("bad").of_ec2_node_class("own")))
+        .pool(selling(Pool::new("good")))
+        .workload(workload("vain", "bad").expect(Expect::Waiting))
+        .workload(workload("web", "good").at(seconds(10)))
+        .play();
     let story = || common::timeline(&ending);
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
-    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
-    let told = |(about, reason, text): &(String, &str, String)| {
+    common::check_expected(&ending, "");
+    let published = |(about, reason, text): &(String, &str, String)| {
         about == "the NodePool bad"
             && *reason == "LaunchesPaused"
             && text.contains("Invalid IAM Instance Profile")
     };
-    assert!(ending.told.iter().any(told), "{:?}: {}", ending.told, story());
+    assert!(ending.published.iter().any(published), "{:?}: {}", ending.published, story());
     let (good, bad): (Vec<_>, Vec<_>) =
         ending.claims.iter().partition(|claim| claim.spec.node_pool == "good");
     assert!((1..=6).contains(&bad.len()), "{} launches in half an hour: {}", bad.len(), story());

@@ -2,32 +2,30 @@
 
 use std::time::Duration;
 
-use outrigger_simulation::Ending;
+use outrigger_simulation::EventKind::{Duplicate, Hang};
+use outrigger_simulation::{Call, Function};
 
-use crate::common;
+use crate::common::{self, World, minutes, seconds};
 
-fn play(events: &str) -> Ending {
-    common::run(1, "6m", &format!("  events: [{events}]"), &[])
+fn world() -> World {
+    common::small(1, minutes(6))
 }
 
 #[test]
 fn a_call_that_hangs_loses_no_lease() {
     // A second run waits for the lease all the while.
-    for (function, call) in [("provision", "Configuration"), ("lifecycle", "Nodes")] {
-        let hangs = format!(
-            "{{at: 0s, kind: Duplicate, function: {function}, for: 2m}}, \
-             {{at: 59s, kind: Hang, function: {function}, call: {call}, for: 40s}}"
-        );
-        let ending = play(&hangs);
-        let story = || format!("{function} {call}\n{}", common::timeline(&ending));
-        assert_eq!(ending.leases[function].0, 0, "{}", story());
-        assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
+    for (function, call) in [(Function::Provision, Call::Configuration), (Function::Lifecycle, Call::Nodes)] {
+        let world = world().event(seconds(0), Duplicate { function, length: minutes(2) });
+        let ending = world.event(seconds(59), Hang { function, call, length: seconds(40) }).play();
+        let story = || format!("{function} {call:?}\n{}", common::timeline(&ending));
+        assert_eq!(ending.leases[&function.to_string()].0, 0, "{}", story());
+        common::check_laws(&ending, &format!("{function} {call:?}"));
     }
 }
 
 #[test]
 fn a_decision_has_the_lease_until_its_deadline() {
-    let longest = |function: &str| play("").leases[function].1;
+    let longest = |function: &str| world().play().leases[function].1;
     assert!(longest("provision") > Duration::from_secs(45), "{:?}", longest("provision"));
     assert_eq!(longest("lifecycle"), Duration::from_secs(20), "it decides nothing that takes long");
 }

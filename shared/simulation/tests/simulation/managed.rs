@@ -6,40 +6,26 @@ use std::collections::BTreeMap;
 use outrigger_engine::ports::ManagedPools;
 use outrigger_model::{Invalid, NodeClassRef, NodePool, Quantity, Resources, labels};
 use outrigger_simulation::Ending;
+use serde_json::json;
 
-use crate::common;
-
-const SCENARIO: &str = r"
-apiVersion: outrigger.dev/v1alpha1
-kind: Scenario
-metadata: {name: managed}
-spec:
-  seed: 4
-  duration: 10m
-  bootTime: 30s
-  instanceTypes: [m6a]
-  nodePools: [{written}]
-  workloads:
-    - {name: web, at: 10s, replicas: 6, template: {spec: {containers: [{name: c, image: i, ports: [{containerPort: 80, hostPort: 80}], resources: {requests: {cpu: 400m, memory: 1Gi}}}]}}}
-";
-
-const WRITTEN: &str = "{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: mine}, spec: {limits: {nodes: 1}, \
-     template: {spec: {nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}, requirements: []}}}}";
+use crate::common::{self, Pool, Workload, World, minutes, seconds};
 
 fn pool(name: &str) -> NodePool {
     NodePool::bare(name, NodeClassRef::instance_group("nodes"))
 }
 
 /// The world of a group with minSize 2 and maxSize 5, and of one that is refused.
-fn play(written: &str) -> Ending {
-    let mut scenario = common::scenario(&SCENARIO.replace("{written}", written));
+fn play(written: Option<Pool>) -> Ending {
+    let world = World::new("managed", minutes(10)).seed(4).sold(&["m6a"]);
+    let web = Workload::new("web", 6, "400m", "1Gi").at(seconds(10)).host_port();
+    let mut scenario = written.into_iter().fold(world, World::pool).workload(web).scenario();
     let (mut least, mut grown) = (pool("nodes-min"), pool("nodes"));
     least.spec.replicas = Some(2);
     grown.spec.limits = Some(Resources::new().with("nodes", Quantity::units(3)));
     let invalid = vec![Invalid::new("InstanceGroup/odd", "spec.warmPool", "{}", "maxSize 0")];
     scenario.managed_pools = ManagedPools { node_pools: vec![least, grown], invalid };
     let ending = common::run_scenario(&scenario, &[]);
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", common::timeline(&ending));
+    common::check_laws(&ending, "");
     ending
 }
 
@@ -54,7 +40,7 @@ fn nodes(ending: &Ending) -> BTreeMap<&str, usize> {
 
 #[test]
 fn a_group_that_asks_for_pools_has_its_least_nodes_and_no_more_than_its_most() {
-    let ending = play("");
+    let ending = play(None);
     assert_eq!(
         nodes(&ending),
         BTreeMap::from([("nodes-min", 2), ("nodes", 3)]),
@@ -70,6 +56,6 @@ fn a_group_that_asks_for_pools_has_its_least_nodes_and_no_more_than_its_most() {
 
 #[test]
 fn a_pool_that_somebody_wrote_for_the_group_takes_the_place_of_its_own() {
-    let ending = play(WRITTEN);
+    let ending = play(Some(Pool::new("mine").spec("limits", json!({"nodes": 1}))));
     assert_eq!(nodes(&ending), BTreeMap::from([("mine", 1)]), "{}", common::timeline(&ending));
 }

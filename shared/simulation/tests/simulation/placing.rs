@@ -1,47 +1,34 @@
 //! Pods are bound to the nodes that were bought for them, before these are opened to others.
 
 use outrigger_model::{PodState, Taint, labels};
-use outrigger_simulation::{Ending, Function, Kill};
+use outrigger_simulation::EventKind::{
+    Chaos, DeleteNodes, DeletePods, Duplicate, Freeze, Hang, KubeletsRefuse, ReclaimInstances, RogueBinding,
+    Slow,
+};
+use outrigger_simulation::{Call, Ending, Event, Function, Kill};
 
-use crate::common;
+use crate::common::{self, Pool, Workload, World, at, minutes, seconds};
 
 /// Machines that boot within moments, so that many join between two looks; pods of several sizes,
 /// so that those of one node fit into what is left of another.
-const SCENARIO: &str = r#"
-apiVersion: outrigger.dev/v1alpha1
-kind: Scenario
-metadata: {name: opening}
-spec:
-  seed: {seed}
-  duration: {duration}
-  bootTime: 3s
-  nodePools:
-    - apiVersion: karpenter.sh/v1
-      kind: NodePool
-      metadata: {name: general}
-      spec:
-        template:
-          spec:
-            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
-            requirements:
-              - {key: karpenter.k8s.aws/instance-family, operator: In, values: [c6a, m6a, r6a]}
-              - {key: karpenter.k8s.aws/instance-cpu, operator: In, values: ["4", "8"]}
-  workloads:
-    - {name: small, at: 2s, replicas: 40, template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 300m, memory: 700Mi}}}]}}}
-    - {name: wide, at: 2s, replicas: 12, template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: "1500m", memory: 2Gi}}}]}}}
-    - {name: deep, at: 2s, replicas: 12, template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 400m, memory: 7Gi}}}]}}}
-{extra}
-"#;
-
-fn play(seed: u64, duration: &str, extra: &str) -> Ending {
-    play_killing(seed, duration, extra, &[])
+fn world(seed: u64) -> World {
+    let pool = Pool::new("general").families(&["c6a", "m6a", "r6a"]);
+    World::new("opening", minutes(6))
+        .seed(seed)
+        .boot_time(3)
+        .pool(pool.require("karpenter.k8s.aws/instance-cpu", &["4", "8"]))
+        .workload(Workload::new("small", 40, "300m", "700Mi"))
+        .workload(Workload::new("wide", 12, "1500m", "2Gi"))
+        .workload(Workload::new("deep", 12, "400m", "7Gi"))
 }
 
-fn play_killing(seed: u64, duration: &str, extra: &str, kills: &[Kill]) -> Ending {
-    let text = SCENARIO.replace("{seed}", &seed.to_string()).replace("{duration}", duration);
-    let scenario = common::scenario(&text.replace("{extra}", extra));
-    let ending = common::run_scenario(&scenario, kills);
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", common::timeline(&ending));
+fn play(world: &World) -> Ending {
+    play_killing(world, &[])
+}
+
+fn play_killing(world: &World, kills: &[Kill]) -> Ending {
+    let ending = world.play_killing(kills);
+    common::check_laws(&ending, "");
     ending
 }
 
@@ -70,7 +57,7 @@ fn is_closed(ending: &Ending) -> bool {
 #[test]
 fn planned_pods_are_bound_to_their_nodes() {
     for seed in 1..=10 {
-        let ending = play(seed, "40s", "");
+        let ending = play(&world(seed).duration(seconds(40)));
         let story = || format!("seed {seed}\n{}", common::timeline(&ending));
         assert_eq!(astray(&ending), Vec::<String>::new(), "{}", story());
         assert!(!is_closed(&ending), "{}", story());
@@ -82,7 +69,8 @@ fn planned_pods_are_bound_to_their_nodes() {
 #[test]
 fn nodes_are_opened_whatever_fails() {
     for seed in 1..=10 {
-        let ending = play(seed, "4m", "  events: [{at: 4s, kind: Chaos, percent: 30, for: 60s}]");
+        let chaos = Chaos { percent: 30, length: seconds(60) };
+        let ending = play(&world(seed).duration(minutes(4)).event(seconds(4), chaos));
         assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", common::timeline(&ending));
         assert!(!is_closed(&ending), "{}", common::timeline(&ending));
     }
@@ -92,7 +80,8 @@ fn nodes_are_opened_whatever_fails() {
 /// rest and opens the node.
 #[test]
 fn lifecycle_may_die_between_any_two_bindings() {
-    let play = |kills: &[Kill]| play_killing(1, "4m", "", kills);
+    let world = world(1).duration(minutes(4));
+    let play = |kills: &[Kill]| play_killing(&world, kills);
     let check = |ending: &Ending, what: &str| {
         let story = || format!("{what}\n{}", common::timeline(ending));
         assert!(!is_closed(ending), "{}", story());
@@ -103,9 +92,9 @@ fn lifecycle_may_die_between_any_two_bindings() {
 }
 
 /// What runs from a time in an opening until all pods have a node, with what went wrong meanwhile.
-fn settles(seed: u64, events: &str) -> Ending {
-    let ending = play(seed, "6m", &format!("  events: [{events}]"));
-    let story = || format!("seed {seed}, {events}\n{}", common::timeline(&ending));
+fn settles(seed: u64, events: &[Event]) -> Ending {
+    let ending = play(&world(seed).events(events.to_vec()));
+    let story = || format!("seed {seed}, {events:?}\n{}", common::timeline(&ending));
     assert!(!is_closed(&ending), "{}", story());
     assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
     ending
@@ -116,55 +105,36 @@ fn settles(seed: u64, events: &str) -> Ending {
 /// is planned for anew.
 #[test]
 fn what_goes_between_look_and_binding_is_missed_by_nobody() {
-    for (seed, at) in (10..=20).enumerate() {
-        let slow = "{at: 8s, kind: Slow, for: 40s}";
-        let gone = format!(
-            "{{at: {at}s, kind: DeletePods, count: 10}}, {{at: {at}s, kind: ReclaimInstances, count: 1}}"
-        );
-        settles(
-            1 + seed as u64,
-            &format!("{slow}, {gone}, {{at: {}s, kind: DeleteNodes, count: 1}}", at + 1),
-        );
+    for (seed, second) in (1..).zip(10..=20) {
+        let slow = at(seconds(8), Slow(seconds(40)));
+        let deleted = at(seconds(second), DeletePods(10));
+        let ended = at(seconds(second), ReclaimInstances(1));
+        settles(seed, &[slow, deleted, ended, at(seconds(second + 1), DeleteNodes(1))]);
     }
 }
 
 /// Each pod needs a node of its own. While the launch for a third pod of `web` is written down,
 /// `api` ends.
-const BOUND_MEANWHILE: &str = r"
-apiVersion: outrigger.dev/v1alpha1
-kind: Scenario
-metadata: {name: meanwhile}
-spec:
-  seed: {seed}
-  duration: 6m
-  bootTime: 30s
-  nodePools:
-    - apiVersion: karpenter.sh/v1
-      kind: NodePool
-      metadata: {name: general}
-      spec:
-        template:
-          spec:
-            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
-            requirements:
-              - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-              - {key: node.kubernetes.io/instance-type, operator: In, values: [m6a.large]}
-  workloads:
-    - {name: web, at: 2s, replicas: 2, scale: [{at: 121s, replicas: 3}, {at: 145s, replicas: 4}], template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1500m, memory: 1Gi}}}]}}}
-    - {name: api, at: 2s, replicas: 1, scale: [{at: 126s, replicas: 0}], template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1500m, memory: 1Gi}}}]}}}
-  events: [{at: 120s, kind: Hang, function: provision, call: Prepare, for: 15s}]
-";
+fn world_bound_meanwhile(seed: u64) -> World {
+    let web = Workload::new("web", 2, "1500m", "1Gi").scale(&[(seconds(121), 3), (seconds(145), 4)]);
+    let api = Workload::new("api", 1, "1500m", "1Gi").scale(&[(seconds(126), 0)]);
+    let (function, call) = (Function::Provision, Call::Prepare);
+    World::new("meanwhile", minutes(6))
+        .seed(seed)
+        .pool(Pool::new("general").of_m6a_large())
+        .workload(web)
+        .workload(api)
+        .event(seconds(120), Hang { function, call, length: seconds(15) })
+}
 
 /// kube-scheduler binds a pod between the list and the launch, so that one node too many is bought.
 /// The next decision sees it, and the next pod goes there.
 #[test]
 fn what_is_bound_between_list_and_launch_is_not_bought_for_again() {
     for seed in 1..=5 {
-        let scenario = common::scenario(&BOUND_MEANWHILE.replace("{seed}", &seed.to_string()));
-        let ending = common::run_scenario(&scenario, &[]);
+        let ending = world_bound_meanwhile(seed).play();
         let story = || format!("seed {seed}\n{}", common::timeline(&ending));
-        assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
-        assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
+        common::check_expected(&ending, &format!("seed {seed}"));
         assert_eq!((ending.pods.len(), ending.tally.launched), (4, 4), "{}", story());
         let launched = ending.claims.iter().filter_map(|claim| claim.status.launched_at).max().unwrap();
         let last = ending.pods.iter().map(|pod| pod.created_at).max().unwrap();
@@ -176,9 +146,10 @@ fn what_is_bound_between_list_and_launch_is_not_bought_for_again() {
 #[test]
 fn two_at_once_bind_each_pod_once() {
     for seed in 1..=10 {
-        let frozen = "{at: 1s, kind: Freeze, function: lifecycle, call: BindPod, for: 90s}";
-        let ending =
-            settles(seed, &format!("{frozen}, {{at: 1s, kind: Duplicate, function: lifecycle, for: 3m}}"));
+        let (function, before) = (Function::Lifecycle, Call::BindPod);
+        let frozen = at(seconds(1), Freeze { function, before, length: seconds(90) });
+        let twice = at(seconds(1), Duplicate { function, length: minutes(3) });
+        let ending = settles(seed, &[frozen, twice]);
         assert!(ending.pods.iter().all(|pod| pod.node_name.is_some()), "{}", common::timeline(&ending));
     }
 }
@@ -188,12 +159,12 @@ fn two_at_once_bind_each_pod_once() {
 #[test]
 fn pods_that_kubelets_refuse_are_planned_for_anew() {
     for seed in 1..=5 {
-        let calm = play(seed, "6m", "");
-        let ending = settles(seed, "{at: 1s, kind: KubeletsRefuse, for: 60s}");
+        let calm = play(&world(seed));
+        let ending = settles(seed, &[at(seconds(1), KubeletsRefuse(seconds(60)))]);
         let refused = ending.pods.iter().filter(|pod| pod.state == PodState::Refused).count();
         assert!(refused > 0, "nothing was refused\n{}", common::timeline(&ending));
-        let told = ending.told.iter().filter(|(_, reason, _)| *reason == "NotAdmitted").count();
-        assert_eq!(told, refused, "{}", common::timeline(&ending));
+        let published = ending.published.iter().filter(|(_, reason, _)| *reason == "NotAdmitted").count();
+        assert_eq!(published, refused, "{}", common::timeline(&ending));
         let most = 2 * calm.instances.len();
         assert!(ending.instances.len() <= most, "{}", common::timeline(&ending));
     }
@@ -204,7 +175,7 @@ fn pods_that_kubelets_refuse_are_planned_for_anew() {
 #[test]
 fn a_rogue_that_binds_pods_to_closed_nodes_takes_only_its_own_room() {
     for seed in 1..=5 {
-        settles(seed, "{at: 1s, kind: RogueBinding, for: 60s}");
+        settles(seed, &[at(seconds(1), RogueBinding(seconds(60)))]);
     }
 }
 
@@ -213,6 +184,6 @@ fn a_rogue_that_binds_pods_to_closed_nodes_takes_only_its_own_room() {
 fn a_claim_forgets_the_pods_of_its_node_half_an_hour_after_that_was_ready() {
     let named =
         |ending: &Ending| ending.claims.iter().filter(|claim| !claim.status.nominated.is_empty()).count();
-    let (young, old) = (common::run_one_pod_per_node("25m", ""), common::run_one_pod_per_node("45m", ""));
+    let [young, old] = [25, 45].map(|length| common::one_pod_per_node(minutes(length)).play());
     assert_eq!((named(&young), named(&old)), (8, 0), "{}", common::timeline(&old));
 }

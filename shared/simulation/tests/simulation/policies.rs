@@ -4,46 +4,34 @@ use std::collections::BTreeSet;
 
 use outrigger_engine::{MinValuesPolicy, Preferences};
 use outrigger_model::labels;
-use outrigger_simulation::Ending;
+use outrigger_simulation::{Ending, Expect};
+use serde_json::json;
 
-use crate::common;
+use crate::common::{self, Pool, Workload, World, minutes};
 
 /// A pod that would rather be on a c6a, where it costs more, and a pool that wants three families
 /// where two are sold.
-const SCENARIO: &str = r"
-apiVersion: outrigger.dev/v1alpha1
-kind: Scenario
-metadata: {name: policies}
-spec:
-  seed: 4
-  duration: 5m
-  bootTime: 30s
-  instanceTypes: [m6a, c6a]
-  nodePools:
-    - {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: any}, spec: {template: {spec: {
-        requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}],
-        nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}}}}}
-    - {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: varied}, spec: {template: {spec: {
-        requirements: [{key: karpenter.k8s.aws/instance-family, operator: Exists, minValues: 3}],
-        nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}}}}}
-  workloads:
-    - {name: choosy, at: 2s, replicas: 1, template: {spec: {nodeSelector: {karpenter.sh/nodepool: any},
-        affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {
-          matchExpressions: [{key: karpenter.k8s.aws/instance-family, operator: In, values: [c6a]}]}}]}},
-        containers: [{name: c, image: i, resources: {requests: {cpu: '1', memory: 6Gi}}}]}}}
-    - {name: varied, at: 2s, replicas: 1, expect: {expect}, template: {spec: {
-        nodeSelector: {karpenter.sh/nodepool: varied},
-        containers: [{name: c, image: i, resources: {requests: {cpu: '1', memory: 1Gi}}}]}}}
-";
-
 fn play(preferences: Preferences, min_values: MinValuesPolicy) -> Ending {
-    let expect = if min_values == MinValuesPolicy::Strict { "Waiting" } else { "Running" };
-    let mut scenario = common::scenario(&SCENARIO.replace("{expect}", expect));
+    let family = labels::INSTANCE_FAMILY;
+    let matches = json!([{"key": family, "operator": "In", "values": ["c6a"]}]);
+    let preferred = json!([{"weight": 1, "preference": {"matchExpressions": matches}}]);
+    let affinity = json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}});
+    let three_families = json!({"key": family, "operator": "Exists", "minValues": 3});
+    let expect = if min_values == MinValuesPolicy::Strict { Expect::Waiting } else { Expect::Running };
+    let choosy = Workload::new("choosy", 1, "1", "6Gi").select(labels::NODE_POOL, "any");
+    let varied = Workload::new("varied", 1, "1", "1Gi").select(labels::NODE_POOL, "varied");
+    let mut scenario = World::new("policies", minutes(5))
+        .seed(4)
+        .sold(&["m6a", "c6a"])
+        .pool(Pool::new("any").on_demand())
+        .pool(Pool::new("varied").requirement(three_families))
+        .workload(choosy.spec("affinity", affinity))
+        .workload(varied.expect(expect))
+        .scenario();
     scenario.preferences = preferences;
     scenario.min_values = min_values;
     let ending = common::run_scenario(&scenario, &[]);
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", common::timeline(&ending));
-    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", common::timeline(&ending));
+    common::check_expected(&ending, "");
     ending
 }
 

@@ -1,54 +1,28 @@
 //! EC2's token buckets: each process keeps to what a bucket of its own would let it ask, and the
 //! account's bucket is waited for.
 
-use outrigger_simulation::{Ending, Scenario};
+use outrigger_simulation::EventKind::{Duplicate, Freeze};
+use outrigger_simulation::{Call, Ending, Function, Scenario};
 
-use crate::common;
-
-/// `{pools}`, `{workloads}` and `{events}` are put in.
-const SCENARIO: &str = r"
-apiVersion: outrigger.dev/v1alpha1
-kind: Scenario
-metadata: {name: rates}
-spec:
-  seed: 1
-  duration: 6m
-  bootTime: 25s
-  instanceTypes: [m6a]
-  nodePools:
-{pools}
-  workloads:
-{workloads}
-  events: [{events}]
-";
-
-const POOL: &str = r"
-    - apiVersion: karpenter.sh/v1
-      kind: NodePool
-      metadata: {name: {team}}
-      spec:
-        template:
-          spec:
-            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
-            requirements:
-              - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-              - {key: team, operator: In, values: [{team}]}
-";
-
-const WORKLOAD: &str = r"
-    - {name: {team}, at: 2s, replicas: 2, template: {spec: {nodeSelector: {team: {team}}, containers: [{name: c, image: i, resources: {requests: {cpu: 400m, memory: 1Gi}}}]}}}
-";
+use crate::common::{self, Pool, Workload, World, minutes, seconds, throttle};
 
 /// So many pools, each with a workload that only it serves: as many launches at once.
-fn scenario(pools: usize, events: &str) -> Scenario {
-    let for_each = |text: &str| -> String {
-        (0..pools).map(|pool| text.replace("{team}", &format!("team-{pool}"))).collect()
-    };
-    let text = SCENARIO
-        .replace("{pools}", &for_each(POOL))
-        .replace("{workloads}", &for_each(WORKLOAD))
-        .replace("{events}", events);
-    common::scenario(&text)
+fn world(pools: usize) -> World {
+    (0..pools)
+        .map(|pool| format!("team-{pool}"))
+        .fold(bare(), |world, team| world.pool(pool(&team)).workload(workload(&team)))
+}
+
+fn bare() -> World {
+    World::new("rates", minutes(6)).boot_time(25).sold(&["m6a"])
+}
+
+fn pool(team: &str) -> Pool {
+    Pool::new(team).on_demand().require("team", &[team])
+}
+
+fn workload(team: &str) -> Workload {
+    Workload::new(team, 2, "400m", "1Gi").select("team", team)
 }
 
 /// When each instance was launched, in milliseconds.
@@ -63,10 +37,9 @@ fn refusals(ending: &Ending) -> usize {
 
 #[test]
 fn twelve_launches_at_once_go_at_the_rate_that_ec2_allows() {
-    let ending = common::run_scenario(&scenario(12, ""), &[]);
+    let ending = world(12).play();
     let story = || common::timeline(&ending);
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
-    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
+    common::check_expected(&ending, "");
     assert_eq!(refusals(&ending), 0, "EC2 refuses nothing: {}", story());
     let times = launches(&ending);
     assert_eq!(times.len(), 12, "{}", story());
@@ -76,7 +49,7 @@ fn twelve_launches_at_once_go_at_the_rate_that_ec2_allows() {
 
 #[test]
 fn without_its_own_bucket_a_process_is_found_out_and_ec2_refuses() {
-    let hasty = Scenario { paces: false, ..scenario(12, "") };
+    let hasty = Scenario { paces: false, ..world(12).scenario() };
     let ending = common::run_scenario(&hasty, &[]);
     let story = || common::timeline(&ending);
     let broken = &ending.summary.broken_laws;
@@ -94,34 +67,30 @@ fn without_its_own_bucket_a_process_is_found_out_and_ec2_refuses() {
 /// nothing is bought twice.
 #[test]
 fn two_processes_share_the_buckets_of_the_account() {
-    let twice = "{at: 0s, kind: Freeze, function: provision, call: MarkSent, for: 70s}, {at: 0s, kind: Duplicate, function: provision, for: 5m}";
-    let ending = common::run_scenario(&scenario(12, twice), &[]);
+    let function = Function::Provision;
+    let freeze = Freeze { function, before: Call::MarkSent, length: seconds(70) };
+    let world = world(12).event(seconds(0), freeze);
+    let ending = world.event(seconds(0), Duplicate { function, length: minutes(5) }).play();
     let story = || common::timeline(&ending);
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
-    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
+    common::check_expected(&ending, "");
     assert_eq!(ending.instances.len(), 12, "{}", story());
 }
 
 /// EC2 refuses all launches from the beginning on, for so long, and the only pods go away in
 /// between.
-fn refused_until_nobody_waits(length: &str) -> Ending {
-    let web = WORKLOAD.replace("{team}", "team-0");
-    let leaving = web.replace("replicas: 2,", "replicas: 2, scale: [{at: 66s, replicas: 0}],");
-    let throttle = format!("{{at: 0s, kind: Throttle, call: CreateFleet, for: {length}}}");
-    let text = SCENARIO
-        .replace("{pools}", &POOL.replace("{team}", "team-0"))
-        .replace("{workloads}", &leaving)
-        .replace("{events}", &throttle);
-    let scenario = common::scenario(&text);
+fn refused_until_nobody_waits(length: u64) -> Ending {
+    let leaving = workload("team-0").scale(&[(seconds(66), 0)]);
+    let world = bare().pool(pool("team-0")).workload(leaving);
+    let world = world.event(seconds(0), throttle(Call::CreateFleet, seconds(length)));
     let (ended, over) = std::sync::mpsc::channel();
-    let _player = std::thread::spawn(move || ended.send(common::run_scenario(&scenario, &[])).is_ok());
+    let _player = std::thread::spawn(move || ended.send(world.play()).is_ok());
     over.recv_timeout(std::time::Duration::from_secs(60)).expect("a tick spins")
 }
 
 /// The rest of a tick has nothing to do and does nothing, so that virtual time goes on.
 #[test]
 fn a_tick_rests_when_nobody_waits_for_launches_any_more() {
-    let ending = refused_until_nobody_waits("5m");
+    let ending = refused_until_nobody_waits(300);
     assert!(refusals(&ending) > 2, "{}", common::timeline(&ending));
 }
 
@@ -129,12 +98,12 @@ fn a_tick_rests_when_nobody_waits_for_launches_any_more() {
 /// One that is being sent when they go, at 66 s, has its three tries, which take five seconds.
 #[test]
 fn nothing_is_bought_for_pods_that_have_gone() {
-    for length in ["61s", "64s", "67s", "70s", "75s", "90s"] {
+    for length in [61, 64, 67, 70, 75, 90] {
         let ending = refused_until_nobody_waits(length);
         let story = || common::timeline(&ending);
         assert!(refusals(&ending) > 2, "{}", story());
-        assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
+        common::check_laws(&ending, "");
         let sent_before_they_left = launches(&ending).into_iter().all(|millis| millis < 71_500);
-        assert!(sent_before_they_left, "EC2 refuses for {length}\n{}", story());
+        assert!(sent_before_they_left, "EC2 refuses for {length} s\n{}", story());
     }
 }

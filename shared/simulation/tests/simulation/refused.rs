@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 
 use outrigger_model::{ClaimState, NodeClaim};
-use outrigger_simulation::Ending;
+use outrigger_simulation::EventKind::{DeleteNodes, Mishap};
+use outrigger_simulation::Mishap::{LockNodeClaims, ProtectInstances};
+use outrigger_simulation::{Ending, Event};
 
-use crate::common;
+use crate::common::{self, at, minutes, seconds};
 
-fn play(duration: &str, events: &str) -> Ending {
-    let ending = common::run(1, duration, &format!("  events: [{events}]"), &[]);
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", common::timeline(&ending));
-    ending
+fn play(length: u64, events: &[Event]) -> Ending {
+    common::small(1, minutes(length)).events(events.to_vec()).play_lawfully()
 }
 
 fn in_state(ending: &Ending, state: ClaimState) -> usize {
@@ -20,8 +20,8 @@ fn in_state(ending: &Ending, state: ClaimState) -> usize {
 
 #[test]
 fn an_instance_that_cannot_be_terminated_holds_up_no_other_and_is_tried_again() {
-    let events = "{at: 5m, kind: ProtectInstances, count: 1}, {at: 310s, kind: DeleteNodes, count: 2}";
-    let refused = play("9m", events);
+    let events = [at(minutes(5), Mishap(ProtectInstances, 1)), at(seconds(310), DeleteNodes(2))];
+    let refused = play(9, &events);
     let story = || common::timeline(&refused);
     assert_eq!(
         (in_state(&refused, ClaimState::Gone), in_state(&refused, ClaimState::Terminating)),
@@ -34,7 +34,7 @@ fn an_instance_that_cannot_be_terminated_holds_up_no_other_and_is_tried_again() 
     assert!(why.contains("its instance cannot be terminated: OperationNotPermitted"), "{why}");
     let nodes = refused.nodes.iter().filter(|node| Some(&node.name) == claim.status.node_name.as_ref());
     assert_eq!(nodes.count(), 1, "its node stays as long as it does: {}", story());
-    let later = play("14m", events);
+    let later = play(14, &events);
     let over = (in_state(&later, ClaimState::Gone), in_state(&later, ClaimState::Terminating));
     assert_eq!(over, (2, 0), "{}", common::timeline(&later));
     assert_eq!(later.summary.unexpected, Vec::<String>::new(), "{}", common::timeline(&later));
@@ -53,15 +53,18 @@ fn shown_wrongly(ending: &Ending) -> BTreeSet<&str> {
 #[test]
 fn a_node_claim_that_may_not_be_changed_holds_up_no_other_and_is_written_later() {
     // The claim stays, since its instance may not be terminated, and changes all the same.
-    let events = "{at: 5m, kind: LockNodeClaims, count: 1}, {at: 5m, kind: ProtectInstances, count: 1}, \
-                  {at: 310s, kind: DeleteNodes, count: 2}";
-    let locked = play("9m", events);
+    let events = [
+        at(minutes(5), Mishap(LockNodeClaims, 1)),
+        at(minutes(5), Mishap(ProtectInstances, 1)),
+        at(seconds(310), DeleteNodes(2)),
+    ];
+    let locked = play(9, &events);
     let story = || common::timeline(&locked);
     assert_eq!(in_state(&locked, ClaimState::Gone), 1, "{}", story());
-    assert!(locked.claims.len() > play("5m", "").claims.len(), "the nodes are replaced: {}", story());
+    assert!(locked.claims.len() > play(5, &[]).claims.len(), "the nodes are replaced: {}", story());
     let stays = locked.claims.iter().filter(|claim| claim.status.state == ClaimState::Terminating);
     let stays: BTreeSet<&str> = stays.map(|claim| claim.name.as_str()).collect();
     assert_eq!((stays.len(), shown_wrongly(&locked)), (1, stays), "{}", story());
-    let later = play("14m", events);
+    let later = play(14, &events);
     assert_eq!(shown_wrongly(&later), BTreeSet::new(), "{}", common::timeline(&later));
 }

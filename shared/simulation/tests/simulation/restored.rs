@@ -4,50 +4,34 @@
 use std::collections::BTreeSet;
 
 use outrigger_model::ClaimState;
-use outrigger_simulation::{Ending, Function, Kill};
+use outrigger_simulation::EventKind::{
+    CopyTable, DeleteNodePools, DeleteNodes, LoseTable, RestoreTable, Uninstall,
+};
+use outrigger_simulation::Uninstall::Drain;
+use outrigger_simulation::{Cascade, Ending, Event, Function, Kill};
+use serde_json::json;
 
-use crate::common;
+use crate::common::{self, Pool, Workload, World, at, minutes, seconds};
 
-const SCENARIO: &str = r#"
-apiVersion: outrigger.dev/v1alpha1
-kind: Scenario
-metadata: {name: restored}
-spec:
-  seed: {seed}
-  duration: 16m
-  bootTime: 30s
-  adopt: {adopt}
-  nodePools:
-    - apiVersion: karpenter.sh/v1
-      kind: NodePool
-      metadata: {name: general}
-      spec:
-        limits: {nodes: "5"}
-        template:
-          spec:
-            expireAfter: 720h
-            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
-            requirements:
-              - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-              - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m6a, c6a]}
-  workloads:
-    - {name: web, at: 2s, replicas: 2, scale: [{at: 3m, replicas: 4}, {at: {more}, replicas: 5}], template: {spec: {containers: [{name: c, image: i, ports: [{containerPort: 80, hostPort: 80}], resources: {requests: {cpu: 400m, memory: 1Gi}}}]}}}
-  events: [{events}]
-"#;
-
-const LOST: &str = "{at: 5m, kind: LoseTable}";
-const RESTORED: &str = "{at: 2m30s, kind: CopyTable}, {at: 5m, kind: RestoreTable}";
-/// While the second pair of nodes is on its way.
-const RESTORED_IN_FLIGHT: &str = "{at: 2m30s, kind: CopyTable}, {at: 3m10s, kind: RestoreTable}";
-
-fn play(seed: u64, adopt: bool, more: &str, events: &str, kills: &[Kill]) -> Ending {
-    let text = SCENARIO
-        .replace("{seed}", &seed.to_string())
-        .replace("{adopt}", &adopt.to_string())
-        .replace("{more}", more)
-        .replace("{events}", events);
-    common::run_scenario(&common::scenario(&text), kills)
+/// Two pods, four from three minutes on, and five later; each needs a node of its own.
+fn world(more: u64) -> World {
+    let pool = Pool::new("general").spec("limits", json!({"nodes": "5"})).template("expireAfter", "720h");
+    let web = Workload::new("web", 2, "400m", "1Gi").host_port();
+    World::new("restored", minutes(16))
+        .pool(pool.on_demand().families(&["m6a", "c6a"]))
+        .workload(web.scale(&[(minutes(3), 4), (minutes(more), 5)]))
 }
+
+/// The same where lifecycle adopts what the ledger has forgotten.
+fn adopting(more: u64) -> World {
+    world(more).set("adopt", true)
+}
+
+const LOST: Event = at(minutes(5), LoseTable);
+const COPIED: Event = at(seconds(150), CopyTable);
+const RESTORED: Event = at(minutes(5), RestoreTable);
+/// While the second pair of nodes is on its way.
+const RESTORED_IN_FLIGHT: Event = at(seconds(190), RestoreTable);
 
 fn ids(ending: &Ending) -> BTreeSet<&str> {
     ending.instances.iter().map(|(id, _)| id.as_str()).collect()
@@ -56,8 +40,7 @@ fn ids(ending: &Ending) -> BTreeSet<&str> {
 /// Every instance has its claim, and so have the nodes; no law is broken and all pods run.
 fn check(ending: &Ending, what: &str) {
     let story = || format!("{what}\n{}", common::timeline(ending));
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
-    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
+    common::check_expected(ending, what);
     let living = ending.claims.iter().filter(|claim| !claim.status.state.is_terminal());
     let claimed: BTreeSet<&str> = living.filter_map(|claim| claim.instance_id()).collect();
     assert_eq!(claimed, ids(ending), "{}", story());
@@ -68,8 +51,8 @@ fn check(ending: &Ending, what: &str) {
 
 #[test]
 fn a_lost_table_stops_everything_and_says_why() {
-    let before = play(1, false, "15m", "", &[]);
-    let ending = play(1, false, "8m", LOST, &[]);
+    let before = world(15).play();
+    let ending = world(8).events([LOST]).play();
     let story = || common::timeline(&ending);
     assert_eq!(ids(&ending).len(), 4, "nothing is launched or terminated: {}", story());
     assert!(ids(&ending).is_subset(&ids(&before)), "{}", story());
@@ -82,7 +65,7 @@ fn a_lost_table_stops_everything_and_says_why() {
 #[test]
 fn a_lost_table_is_made_again_of_what_runs() {
     for seed in 1..=5 {
-        let ending = play(seed, true, "8m", LOST, &[]);
+        let ending = adopting(8).seed(seed).events([LOST]).play();
         check(&ending, "lost and adopted");
         assert_eq!(ids(&ending).len(), 5, "the limit counts what was adopted");
     }
@@ -90,7 +73,7 @@ fn a_lost_table_is_made_again_of_what_runs() {
 
 #[test]
 fn what_was_adopted_can_be_drained() {
-    let ending = play(1, true, "8m", &format!("{LOST}, {{at: 10m, kind: DeleteNodes, count: 2}}"), &[]);
+    let ending = adopting(8).events([LOST]).event(minutes(10), DeleteNodes(2)).play();
     check(&ending, "lost, adopted and drained");
     let gone = ending.claims.iter().filter(|claim| claim.status.state == ClaimState::Gone).count();
     assert_eq!((gone, ids(&ending).len()), (2, 5), "{}", common::timeline(&ending));
@@ -98,14 +81,14 @@ fn what_was_adopted_can_be_drained() {
 
 #[test]
 fn an_older_copy_ends_nothing_that_it_does_not_know() {
-    for events in [RESTORED, RESTORED_IN_FLIGHT] {
-        let adopted = play(1, true, "8m", events, &[]);
-        check(&adopted, events);
-        // Pods whose nodes were on their way get others, for want of knowing.
-        let most = if events == RESTORED { 5 } else { 7 };
+    // Pods whose nodes were on their way get others, for want of knowing.
+    for (restored, most) in [(RESTORED, 5), (RESTORED_IN_FLIGHT, 7)] {
+        let what = format!("{restored:?}");
+        let adopted = adopting(8).events([COPIED, restored]).play();
+        check(&adopted, &what);
         assert!((5..=most).contains(&ids(&adopted).len()), "{}", common::timeline(&adopted));
     }
-    let alone = play(1, false, "8m", RESTORED, &[]);
+    let alone = world(8).events([COPIED, RESTORED]).play();
     let story = || common::timeline(&alone);
     assert_eq!(ids(&alone).len(), 5, "limits count nodes without claims: {}", story());
     let claimed = alone.claims.iter().filter(|claim| !claim.status.state.is_terminal()).count();
@@ -115,22 +98,20 @@ fn an_older_copy_ends_nothing_that_it_does_not_know() {
 #[test]
 fn lifecycle_may_die_while_it_adopts() {
     for run in 5..=9 {
-        let play = |kills: &[Kill]| play(1, true, "9m", LOST, kills);
+        let play = |kills: &[Kill]| adopting(9).events([LOST]).play_killing(kills);
         common::die_at_each_call(Function::Lifecycle, run, 1, play, check);
     }
 }
 
 #[test]
 fn nodes_of_a_pool_that_is_gone_are_adopted_and_can_be_drained() {
-    let table = [
-        ("{at: 4m30s, kind: DeleteNodePools, count: 1, cascade: orphan}", 4),
-        ("{at: 5m1s, kind: UninstallDraining}", 0),
-    ];
-    for (deleted, left) in table {
-        let ending = play(1, true, "8m", &format!("{LOST}, {deleted}"), &[]);
-        let story = || format!("{deleted}\n{}", common::timeline(&ending));
-        assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
-        assert_eq!((ending.claims.len(), ids(&ending).len()), (4, left), "{}", story());
-        assert_eq!((ending.mirrors.len(), ending.nodes.len()), (left, left), "{}", story());
+    let table =
+        [(at(seconds(270), DeleteNodePools(1, Cascade::Orphan)), 4), (at(seconds(301), Uninstall(Drain)), 0)];
+    for (deleted, remaining) in table {
+        let ending = adopting(8).events([LOST, deleted.clone()]).play();
+        let story = || format!("{deleted:?}\n{}", common::timeline(&ending));
+        common::check_laws(&ending, &format!("{deleted:?}"));
+        assert_eq!((ending.claims.len(), ids(&ending).len()), (4, remaining), "{}", story());
+        assert_eq!((ending.mirrors.len(), ending.nodes.len()), (remaining, remaining), "{}", story());
     }
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use outrigger_model::NillableDuration;
 use outrigger_simulation::{Ending, Policy, Scale, Scenario};
 
-use crate::common;
+use crate::common::{self, minutes};
 
 /// The small cluster, whose workload `web` shrinks to one pod after six minutes.
 fn shrinking() -> Scenario {
-    let mut scenario = common::scenario(&common::text(1, "40m", ""));
+    let mut scenario = common::small(1, minutes(40)).scenario();
     scenario.policy = Policy::Karpenter;
     for pool in &mut scenario.configuration.node_pools {
         pool.spec.disruption.consolidate_after = NillableDuration::seconds(60);

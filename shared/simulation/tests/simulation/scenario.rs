@@ -3,7 +3,7 @@
 
 use outrigger_simulation::Scenario;
 
-use crate::common;
+use crate::common::{self, minutes};
 
 fn complaints(text: &str) -> Vec<String> {
     match Scenario::read("file.yaml", text) {
@@ -13,10 +13,10 @@ fn complaints(text: &str) -> Vec<String> {
 }
 
 fn check(text: &str, expected: &[&str]) {
-    let found = complaints(text);
-    assert_eq!(found.len(), expected.len(), "{found:#?}");
-    for (found, expected) in found.iter().zip(expected) {
-        assert!(found.starts_with(&format!("file.yaml: {expected}")), "{found}\nis not\n{expected}");
+    let complaints = complaints(text);
+    assert_eq!(complaints.len(), expected.len(), "{complaints:#?}");
+    for (complaint, expected) in complaints.iter().zip(expected) {
+        assert!(complaint.starts_with(&format!("file.yaml: {expected}")), "{complaint}\nis not\n{expected}");
     }
 }
 
@@ -28,7 +28,7 @@ fn spec(text: &str, expected: &[&str]) {
 
 #[test]
 fn the_small_cluster_is_fine() {
-    check(&common::text(1, "5m", ""), &[]);
+    check(&common::small(1, minutes(5)).file(), &[]);
 }
 
 #[test]

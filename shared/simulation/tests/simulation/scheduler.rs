@@ -3,49 +3,31 @@
 
 use std::collections::BTreeMap;
 
-use outrigger_model::Pod;
-use outrigger_simulation::Ending;
+use outrigger_model::{Pod, labels};
+use outrigger_simulation::{Ending, Expect};
+use serde_json::{Value, json};
 
-use crate::common;
+use crate::common::{self, Pool, Workload, World, minutes};
 
-/// One pool of small nodes, with `{limits}` and `{workloads}`.
-const SCENARIO: &str = r"
-apiVersion: outrigger.dev/v1alpha1
-kind: Scenario
-metadata: {name: scheduler}
-spec:
-  seed: 3
-  duration: 12m
-  bootTime: 30s
-  nodePools:
-    - apiVersion: karpenter.sh/v1
-      kind: NodePool
-      metadata: {name: general}
-      spec:
-        {limits}
-        template:
-          spec:
-            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
-            requirements:
-              - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-              - {key: node.kubernetes.io/instance-type, operator: In, values: [m6a.large]}
-  workloads:
-{workloads}
-";
+/// One pool of small nodes.
+fn run(limits: Value, workloads: impl IntoIterator<Item = Workload>) -> Ending {
+    let pool = Pool::new("general").spec("limits", limits).of_m6a_large();
+    World::new("scheduler", minutes(12)).seed(3).pool(pool).workloads(workloads).play_lawfully()
+}
 
-fn run(limits: &str, workloads: &[&str]) -> Ending {
-    let workloads: Vec<String> = workloads.iter().map(|workload| format!("    - {workload}")).collect();
-    let text = SCENARIO.replace("{limits}", limits).replace("{workloads}", &workloads.join("\n"));
-    let ending = common::run_scenario(&common::scenario(&text), &[]);
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", common::timeline(&ending));
-    ending
+/// A workload whose pods must be on the nodes of the pods `apart`, or on none of them.
+fn tied(name: &str, affinity: &str) -> Workload {
+    let selector = json!({"matchLabels": {"app": "apart"}});
+    let term = json!({"topologyKey": labels::HOSTNAME, "labelSelector": selector});
+    let terms = json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]});
+    Workload::new(name, 3, "300m", "1Gi").labelled().spec("affinity", json!({affinity: terms}))
 }
 
 /// The pods of a workload that are on a node, by that.
 fn by_node<'a>(ending: &'a Ending, workload: &str) -> BTreeMap<&'a str, Vec<&'a Pod>> {
     let mut by_node: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
-    let own = |pod: &&Pod| pod.id.name.starts_with(workload);
-    for pod in ending.pods.iter().filter(own) {
+    let of_workload = |pod: &&Pod| pod.id.name.starts_with(workload);
+    for pod in ending.pods.iter().filter(of_workload) {
         if let Some(node) = pod.node_name.as_deref() {
             by_node.entry(node).or_default().push(pod);
         }
@@ -55,14 +37,14 @@ fn by_node<'a>(ending: &'a Ending, workload: &str) -> BTreeMap<&'a str, Vec<&'a 
 
 #[test]
 fn pods_are_near_whom_they_ask_for_and_away_from_whom_they_shun() {
+    // It would find room beside `apart`, which keeps it away; it says nothing of that itself.
+    let shunned = Workload::new("shunned", 1, "100m", "64Mi").at(minutes(6));
     let ending = run(
-        "limits: {cpu: '100'}",
-        &[
-            "{name: apart, at: 2s, replicas: 3, template: {metadata: {labels: {app: apart}}, spec: {affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: apart}}}]}}, containers: [{name: c, image: i, resources: {requests: {cpu: 300m, memory: 1Gi}}}]}}}",
-            "{name: near, at: 3m, replicas: 3, template: {metadata: {labels: {app: near}}, spec: {affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: apart}}}]}}, containers: [{name: c, image: i, resources: {requests: {cpu: 300m, memory: 1Gi}}}]}}}",
-            // It would find room beside `apart`, which keeps it away; it says nothing of that
-            // itself.
-            "{name: shunned, at: 6m, replicas: 1, template: {metadata: {labels: {app: apart, kind: other}}, spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 100m, memory: 64Mi}}}]}}}",
+        json!({"cpu": "100"}),
+        [
+            tied("apart", "podAntiAffinity"),
+            tied("near", "podAffinity").at(minutes(3)),
+            shunned.label("app", "apart").label("kind", "other"),
         ],
     );
     let story = common::timeline(&ending);
@@ -78,10 +60,10 @@ fn pods_are_near_whom_they_ask_for_and_away_from_whom_they_shun() {
 #[test]
 fn a_pod_that_fits_nowhere_makes_lower_ones_leave() {
     let ending = run(
-        "limits: {nodes: '1'}",
-        &[
-            "{name: low, at: 2s, replicas: 4, expect: Waiting, template: {spec: {terminationGracePeriodSeconds: 20, containers: [{name: c, image: i, resources: {requests: {cpu: 400m, memory: 1Gi}}}]}}}",
-            "{name: high, at: 5m, replicas: 1, template: {spec: {priority: 1000, containers: [{name: c, image: i, resources: {requests: {cpu: 700m, memory: 1Gi}}}]}}}",
+        json!({"nodes": "1"}),
+        [
+            Workload::new("low", 4, "400m", "1Gi").grace(20).expect(Expect::Waiting),
+            Workload::new("high", 1, "700m", "1Gi").at(minutes(5)).spec("priority", 1000),
         ],
     );
     let story = common::timeline(&ending);

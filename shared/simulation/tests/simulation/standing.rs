@@ -4,51 +4,30 @@
 use std::sync::Arc;
 
 use outrigger_engine::ports::Scope;
-use outrigger_model::{CapacityBuffer, PodRef};
+use outrigger_model::CapacityBuffer;
 use outrigger_simulation::{Crash, Ending, Function, Kill, Listed, Scenario};
 
-use crate::common;
+use crate::common::{self, Pool, Workload, World, drought, in_default, minutes, seconds};
 
-const HEAD: &str = r"
-apiVersion: outrigger.dev/v1alpha1
-kind: Scenario
-metadata: {name: standing}
-spec:
-  duration: 8m
-  bootTime: 30s
-  instanceTypes: [m6a]
-  nodePools:
-    - apiVersion: karpenter.sh/v1
-      kind: NodePool
-      metadata: {name: general}
-      spec:
-        template:
-          spec:
-            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
-            requirements:
-              - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-              - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m6a]}
-  workloads:
-    - {name: web, at: 5m, replicas: {replicas}, template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 500m, memory: 1Gi}}}]}}}
-";
-
-fn scenario(web: u32, extra: &str) -> Scenario {
-    let text = HEAD.replace("{replicas}", &web.to_string()) + extra;
-    common::scenario(&text)
+fn world(web: u32) -> World {
+    World::new("standing", minutes(8))
+        .sold(&["m6a"])
+        .pool(Pool::new("general").on_demand().families(&["m6a"]))
+        .workload(Workload::new("web", web, "500m", "1Gi").at(minutes(5)))
 }
 
-fn with_replicas(replicas: u32, extra: &str) -> Scenario {
-    let mut scenario = scenario(0, extra);
+fn with_replicas(replicas: u32, world: &World) -> Scenario {
+    let mut scenario = world.scenario();
     scenario.configuration.node_pools[0].spec.replicas = Some(replicas);
     scenario
 }
 
 /// Room for so many pods like those of `web`.
 fn with_buffer(count: u32, web: u32) -> Scenario {
-    let mut scenario = scenario(web, "");
+    let mut scenario = world(web).scenario();
     let like = &scenario.workloads[0];
     scenario.configuration.buffers.push(CapacityBuffer {
-        id: PodRef { namespace: "default".into(), name: "spare".into() },
+        id: in_default("spare"),
         count,
         spec: Arc::clone(&like.spec),
         labels: Arc::clone(&like.labels),
@@ -60,8 +39,7 @@ fn with_buffer(count: u32, web: u32) -> Scenario {
 fn check(scenario: &Scenario, kills: &[Kill], nodes: usize) -> Ending {
     let ending = common::run_scenario(scenario, kills);
     let story = || common::timeline(&ending);
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
-    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", story());
+    common::check_expected(&ending, "");
     assert_eq!(ending.instances.len(), nodes, "{}", story());
     assert_eq!(ending.nodes.iter().filter(|node| node.is_initialized()).count(), nodes, "{}", story());
     ending
@@ -76,7 +54,7 @@ fn whole_reads(ending: &Ending) -> usize {
 #[test]
 fn a_static_pool_has_as_many_nodes_as_it_asks_for() {
     for replicas in [0, 1, 3] {
-        let ending = check(&with_replicas(replicas, ""), &[], replicas as usize);
+        let ending = check(&with_replicas(replicas, &world(0)), &[], replicas as usize);
         assert_eq!(ending.summary.fleets, u64::from(replicas > 0), "one fleet, never another");
         // Whether a static pool is short its claims say.
         assert_eq!(whole_reads(&ending), usize::from(replicas > 0), "{:?}", ending.lists);
@@ -85,14 +63,15 @@ fn a_static_pool_has_as_many_nodes_as_it_asks_for() {
 
 #[test]
 fn a_static_pool_is_filled_once_capacity_is_there() {
-    check(&with_replicas(3, "  events: [{at: 0s, kind: InsufficientCapacity, for: 2m}]"), &[], 3);
+    let dry = world(0).event(seconds(0), drought(None, minutes(2)));
+    check(&with_replicas(3, &dry), &[], 3);
 }
 
 #[test]
 fn a_static_pool_outlives_the_death_of_provision() {
     for calls in 1..30 {
         let kill = Kill { function: Function::Provision, run: 1, crash: Crash::AfterCalls(calls) };
-        check(&with_replicas(3, ""), &[kill], 3);
+        check(&with_replicas(3, &world(0)), &[kill], 3);
     }
 }
 

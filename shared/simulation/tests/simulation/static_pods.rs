@@ -4,57 +4,31 @@
 
 use std::collections::BTreeSet;
 
-use outrigger_simulation::{Ending, Kind};
+use outrigger_simulation::{Ending, Expect, Kind};
+use serde_json::{Value, json};
 
-use crate::common;
+use crate::common::{self, Pool, Workload, World, minutes};
 
-const WORLD: &str = "\
-apiVersion: outrigger.dev/v1alpha1
-kind: Scenario
-metadata: {name: room}
-spec:
-  duration: 30m
-  bootTime: 30s
-  disrupt: true
-  {extra}
-  nodePools:
-    - apiVersion: karpenter.sh/v1
-      kind: NodePool
-      metadata: {name: general}
-      spec:
-        template:
-          spec:
-            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
-            requirements:
-              - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-              - {key: node.kubernetes.io/instance-type, operator: In, values: [{types}]}
-  workloads: [{workloads}]
-";
+fn world(types: &[&str]) -> World {
+    let pool = Pool::new("general").on_demand().instance_types(types);
+    World::new("room", minutes(30)).disrupts().pool(pool)
+}
 
-/// A workload whose pods ask for so much of the processor.
-fn workload(name: &str, at: &str, replicas: u32, cpu: &str, expect: &str) -> String {
-    format!(
-        "{{name: {name}, at: {at}, replicas: {replicas}, expect: {expect}, template: {{metadata: {{labels: {{app: \
-         {name}}}}}, spec: {{containers: [{{name: c, image: i, resources: {{requests: {{cpu: {cpu}, memory: 256Mi}}}}}}]}}}}}}"
-    )
+/// Nodes that leave less to pods than is computed.
+fn narrow(types: &[&str]) -> World {
+    world(types).set("allocatablePercent", 95)
+}
+
+/// A workload whose pods ask for so much of the processor from a minute on.
+fn workload(name: &str, minute: u64, replicas: u32, cpu: &str) -> Workload {
+    Workload::new(name, replicas, cpu, "256Mi").at(minutes(minute)).labelled()
 }
 
 /// A static pod of each node, written by nodeup or by a hook.
-fn static_pod(cpu: &str, written_by: &str) -> String {
-    format!(
-        "staticPods: [{{name: kube-proxy, writtenBy: {written_by}, template: {{spec: {{containers: [{{name: c, image: i, \
-         resources: {{requests: {{cpu: {cpu}}}}}}}]}}}}}}]"
-    )
-}
-
-/// Plays a world with these types and workloads; all laws must hold, and all pods end as expected.
-fn played(extra: &str, types: &str, workloads: &[String]) -> Ending {
-    let text = WORLD.replace("{extra}", extra).replace("{types}", types);
-    let text = text.replace("{workloads}", &workloads.join(", "));
-    let ending = common::run_scenario(&common::scenario(&text), &[]);
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", common::timeline(&ending));
-    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", common::timeline(&ending));
-    ending
+fn static_pod(written_by: &str) -> Value {
+    let container = json!({"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}});
+    let template = json!({"spec": {"containers": [container]}});
+    json!({"name": "kube-proxy", "writtenBy": written_by, "template": template})
 }
 
 /// How many machines were launched, by type.
@@ -71,20 +45,19 @@ fn minutes_of_launches(ending: &Ending) -> BTreeSet<u64> {
     launches.map(|happening| happening.at.as_secs() / 60).collect()
 }
 
-const LESS: &str = "allocatablePercent: 95";
-
 #[test]
 fn a_pod_that_no_node_fits_costs_one_launch_and_harms_no_other() {
-    let workloads =
-        [workload("large", "0s", 1, "1950m", "Waiting"), workload("other", "16m", 1, "1500m", "Running")];
-    let ending = played(LESS, "m6i.large", &workloads);
+    let large = workload("large", 0, 1, "1950m").expect(Expect::Waiting);
+    let world = narrow(&["m6i.large"]).workload(large);
+    let ending = world.workload(workload("other", 16, 1, "1500m")).play_as_expected();
     assert_eq!(launched(&ending), ["m6i.large"; 2], "{}", common::timeline(&ending));
     assert_eq!(ending.nodes.len(), 1, "the idle node ends: {}", common::timeline(&ending));
 }
 
 #[test]
 fn a_pod_gets_the_type_that_fits_once_a_node_has_shown_what_it_leaves() {
-    let ending = played(LESS, "m6i.large, m6i.xlarge", &[workload("large", "0s", 1, "1950m", "Running")]);
+    let world = narrow(&["m6i.large", "m6i.xlarge"]);
+    let ending = world.workload(workload("large", 0, 1, "1950m")).play_as_expected();
     assert_eq!(launched(&ending), ["m6i.large", "m6i.xlarge"], "{}", common::timeline(&ending));
     assert_eq!(ending.nodes.len(), 1, "{}", common::timeline(&ending));
 }
@@ -92,17 +65,17 @@ fn a_pod_gets_the_type_that_fits_once_a_node_has_shown_what_it_leaves() {
 #[test]
 fn nodes_are_planned_with_room_for_the_static_pods_that_kops_writes() {
     // Without kube-proxy four of them fill a machine of two processors.
-    let ending =
-        played(&static_pod("100m", "nodeup"), "m6i.large", &[workload("web", "0s", 7, "500m", "Running")]);
+    let world = world(&["m6i.large"]).listed("staticPods", static_pod("nodeup"));
+    let ending = world.workload(workload("web", 0, 7, "500m")).play_as_expected();
     assert_eq!(launched(&ending), ["m6i.large"; 3], "{}", common::timeline(&ending));
     assert_eq!(minutes_of_launches(&ending).len(), 1, "{}", common::timeline(&ending));
 }
 
 #[test]
 fn what_a_hook_writes_is_learned_from_the_first_node() {
-    let workloads =
-        [workload("web", "0s", 4, "500m", "Running"), workload("more", "10m", 6, "500m", "Running")];
-    let ending = played(&static_pod("100m", "hook"), "m6i.large", &workloads);
+    let world = world(&["m6i.large"]).listed("staticPods", static_pod("hook"));
+    let world = world.workload(workload("web", 0, 4, "500m"));
+    let ending = world.workload(workload("more", 10, 6, "500m")).play_as_expected();
     // The first plan leaves one pod out; the second knows better, and so does the third.
     assert_eq!(minutes_of_launches(&ending).len(), 3, "{}", common::timeline(&ending));
 }

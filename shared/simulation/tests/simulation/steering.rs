@@ -4,48 +4,32 @@
 use std::collections::BTreeMap;
 
 use outrigger_model::{CapacityType, Intent, labels};
+use outrigger_simulation::EventKind::Duplicate;
+use outrigger_simulation::{Event, Function};
+use serde_json::{Value, json};
 
-use crate::common;
+use crate::common::{Pool, Workload, World, at, drought, ec2_node_class, minutes, seconds};
 
-const RESERVED: &str = "\
-apiVersion: outrigger.dev/v1alpha1
-kind: Scenario
-metadata: {name: reserved}
-spec:
-  seed: 3
-  duration: 8m
-  bootTime: 30s
-  disrupt: false
-  instanceTypes: [m6a]
-  ec2NodeClasses: [{class}]
-  capacityReservations: [{id: cr-1, instanceType: m6a.xlarge, zone: us-east-1b, total: 3, available: 3}]
-  nodePools:
-    - apiVersion: karpenter.sh/v1
-      kind: NodePool
-      metadata: {name: default}
-      spec:
-        template:
-          spec:
-            nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: own}
-            requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [reserved, on-demand]}]
-  workloads:
-    - {name: first, at: 10s, replicas: 2,
-       template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: '3', memory: 4Gi}},
-        ports: [{containerPort: 80, hostPort: 80}]}]}}}
-    - {name: second, at: 90s, replicas: 3,
-       template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: '3', memory: 4Gi}},
-        ports: [{containerPort: 80, hostPort: 80}]}]}}}
-  events: [{events}]
-";
-
-/// Plays it with these events and counts instances by their capacity type. Those that are reserved,
-/// and no others, have the label of the reservation.
-fn bought(events: &str) -> BTreeMap<CapacityType, usize> {
-    let class = common::ec2_node_class("capacityReservationSelectorTerms: [{id: cr-1}]");
-    let text = RESERVED.replace("{class}", &class).replace("{events}", events);
-    let ending = common::run_scenario(&common::scenario(&text), &[]);
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", common::timeline(&ending));
-    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", common::timeline(&ending));
+/// Plays a world with a reservation and this event, and counts instances by their capacity type.
+/// Those that are reserved, and no others, have the label of the reservation.
+fn bought(event: Option<Event>) -> BTreeMap<CapacityType, usize> {
+    let mut class = ec2_node_class();
+    class["spec"]["capacityReservationSelectorTerms"] = json!([{"id": "cr-1"}]);
+    let reservation = json!({
+        "id": "cr-1", "instanceType": "m6a.xlarge", "zone": "us-east-1b", "total": 3, "available": 3,
+    });
+    let pool = Pool::new("default").of_ec2_node_class("own");
+    let workload = |name, replicas| Workload::new(name, replicas, "3", "4Gi").host_port();
+    let ending = World::new("reserved", minutes(8))
+        .seed(3)
+        .sold(&["m6a"])
+        .ec2_node_class(class)
+        .listed("capacityReservations", reservation)
+        .pool(pool.capacity_types(&["reserved", "on-demand"]))
+        .workload(workload("first", 2).at(seconds(10)))
+        .workload(workload("second", 3).at(seconds(90)))
+        .events(event)
+        .play_as_expected();
     let mut counts = BTreeMap::new();
     for claim in &ending.claims {
         let Some(instance) = &claim.status.instance else { continue };
@@ -63,49 +47,31 @@ fn bought(events: &str) -> BTreeMap<CapacityType, usize> {
 
 #[test]
 fn reservations_are_launched_into_while_they_have_room_and_then_on_demand_is_bought() {
-    assert_eq!(bought(""), BTreeMap::from([(CapacityType::Reserved, 3), (CapacityType::OnDemand, 2)]));
+    assert_eq!(bought(None), BTreeMap::from([(CapacityType::Reserved, 3), (CapacityType::OnDemand, 2)]));
 }
 
 #[test]
 fn two_functions_at_once_take_no_more_than_a_reservation_has() {
-    let bought = bought("{at: 5s, kind: Duplicate, function: provision, for: 5m}");
+    let twice = Duplicate { function: Function::Provision, length: minutes(5) };
+    let bought = bought(Some(at(seconds(5), twice)));
     assert_eq!(bought, BTreeMap::from([(CapacityType::Reserved, 3), (CapacityType::OnDemand, 2)]));
 }
 
 #[test]
 fn a_reservation_that_lets_nobody_in_is_left_alone() {
-    let bought = bought("{at: 0s, kind: InsufficientCapacity, for: 8m, capacityType: reserved}");
+    let drought = drought(Some(CapacityType::Reserved), minutes(8));
+    let bought = bought(Some(at(seconds(0), drought)));
     assert_eq!(bought, BTreeMap::from([(CapacityType::OnDemand, 5)]));
 }
 
-const OVERLAID: &str = "\
-apiVersion: outrigger.dev/v1alpha1
-kind: Scenario
-metadata: {name: overlaid}
-spec:
-  duration: 4m
-  bootTime: 30s
-  disrupt: false
-  instanceTypes: [m6a, m6g]
-  instanceGroups: [{name: nodes, images: [amd64, arm64]}]
-  nodeOverlays: [{overlay}]
-  nodePools:
-    - apiVersion: karpenter.sh/v1
-      kind: NodePool
-      metadata: {name: default}
-      spec:
-        template:
-          spec:
-            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
-            requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]
-  workloads:
-    - {name: web, at: 10s, replicas: 4,
-       template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1500m, memory: 4Gi}}}]}}}
-";
-
-/// The families of the instances, and whether EC2 was told to follow the plan's order.
-fn families(overlay: &str) -> (BTreeMap<String, usize>, bool) {
-    let ending = common::run_scenario(&common::scenario(&OVERLAID.replace("{overlay}", overlay)), &[]);
+/// The families of the instances where an overlay says what some cost, and whether EC2 was told to
+/// follow the plan's order.
+fn families(overlay: Option<Value>) -> (BTreeMap<String, usize>, bool) {
+    let world = World::new("overlaid", minutes(4)).sold(&["m6a", "m6g"]).both_architectures("nodes");
+    let web = Workload::new("web", 4, "1500m", "4Gi").at(seconds(10));
+    let world = world.pool(Pool::new("default").on_demand()).workload(web);
+    let overlays = overlay.into_iter();
+    let ending = overlays.fold(world, |world, overlay| world.listed("nodeOverlays", overlay)).play();
     let mut families = BTreeMap::new();
     for instance in ending.claims.iter().filter_map(|claim| claim.status.instance.as_ref()) {
         let family = instance.instance_type.split('.').next().unwrap_or_default().to_owned();
@@ -121,11 +87,13 @@ fn families(overlay: &str) -> (BTreeMap<String, usize>, bool) {
 
 #[test]
 fn ec2_takes_what_overlays_make_the_cheapest() {
-    let (plain, prioritized) = families("");
+    let (plain, prioritized) = families(None);
     assert_eq!((plain.keys().map(String::as_str).collect::<Vec<_>>(), prioritized), (vec!["m6g"], false));
-    let overlay = "{apiVersion: karpenter.sh/v1alpha1, kind: NodeOverlay, metadata: {name: savings-plan}, \
-                   spec: {priceAdjustment: '-15%', \
-                   requirements: [{key: karpenter.k8s.aws/instance-family, operator: In, values: [m6a]}]}}";
-    let (steered, prioritized) = families(overlay);
+    let requirement = json!({"key": labels::INSTANCE_FAMILY, "operator": "In", "values": ["m6a"]});
+    let overlay = json!({
+        "apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": "savings-plan"},
+        "spec": {"priceAdjustment": "-15%", "requirements": [requirement]},
+    });
+    let (steered, prioritized) = families(Some(overlay));
     assert_eq!((steered.keys().map(String::as_str).collect::<Vec<_>>(), prioritized), (vec!["m6a"], true));
 }

@@ -3,32 +3,34 @@
 use std::time::Duration;
 
 use outrigger_model::Snapshot;
+use outrigger_simulation::EventKind::{DeleteNodes, Interruption, ReclaimInstances, Roll};
+use outrigger_simulation::Interruption::SpotWarning;
 use outrigger_simulation::{Market, Observer, play};
 
-use crate::common;
+use crate::common::{self, in_default, minutes};
 
 #[test]
 fn pods_that_leave_are_counted_by_who_wanted_it() {
     let table = [
-        ("  events: [{at: 5m, kind: DeleteNodes, count: 1}]", true, false),
-        ("  events: [{at: 5m, kind: SpotWarning, count: 1}]", false, true),
-        ("  events: [{at: 5m, kind: ReclaimInstances, count: 1}]", false, true),
-        ("  events: [{at: 5m, kind: Roll, workload: web}]", false, false),
+        (DeleteNodes(1), true, false),
+        (Interruption(SpotWarning, 1), false, true),
+        (ReclaimInstances(1), false, true),
+        (Roll(in_default("web")), false, false),
     ];
-    for (extra, evicts, interrupts) in table {
-        let ending = common::run_unlimited(1, "12m", extra, &[]);
+    for (kind, evicts, interrupts) in table {
+        let ending = common::small_unlimited(1, minutes(12)).event(minutes(5), kind.clone()).play();
         let tally = &ending.tally;
         assert_eq!(
             (tally.evictions > 0, tally.interruptions > 0),
             (evicts, interrupts),
-            "{extra}: {tally:?}"
+            "{kind:?}: {tally:?}"
         );
     }
 }
 
 #[test]
 fn pods_wait_until_they_have_a_node() {
-    let ending = common::run_unlimited(1, "5m", "", &[]);
+    let ending = common::small_unlimited(1, minutes(5)).play();
     let tally = &ending.tally;
     assert_eq!(tally.waits.len(), 19, "{tally:?}");
     assert!(tally.waits.is_sorted());
@@ -64,7 +66,7 @@ impl Observer for Samples {
 
 #[test]
 fn an_observer_learns_what_all_pods_ask_for_as_if_none_had_a_node() {
-    let scenario = common::scenario(&common::text(1, "5m", ""));
+    let scenario = common::small(1, minutes(5)).scenario();
     let mut samples = Samples::default();
     play(&scenario, &[], &mut samples).expect("the scenario can be played");
     let seen: Vec<_> = samples.0.iter().map(|(at, demand)| (at.as_secs(), demand.pods.len())).collect();

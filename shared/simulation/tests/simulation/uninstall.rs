@@ -2,16 +2,15 @@
 //! that anybody would wait for.
 
 use outrigger_model::labels;
-use outrigger_simulation::{Ending, Function, Kill};
+use outrigger_simulation::EventKind::{self, DeleteNodes};
+use outrigger_simulation::{DisruptionBudget, Ending, Function, Kill, Uninstall};
 
-use crate::common;
+use crate::common::{self, World, max_unavailable, minutes};
 
 /// Two nodes are to be drained, and stay as long as their pods may not leave.
-const BLOCKED: &str = "podDisruptionBudgets: [{name: web, matchLabels: {app: web}, maxUnavailable: 0}]";
-
-fn play(budgets: &str, how: &str, kills: &[Kill]) -> Ending {
-    let events = format!("events: [{{at: 4m, kind: DeleteNodes, count: 2}}, {{at: 6m, kind: {how}}}]");
-    common::run_unlimited(1, "15m", &format!("  {budgets}\n  {events}"), kills)
+fn world(budget: Option<DisruptionBudget>, how: Uninstall) -> World {
+    let world = common::small_unlimited(1, minutes(15)).budgets(budget);
+    world.event(minutes(4), DeleteNodes(2)).event(minutes(6), EventKind::Uninstall(how))
 }
 
 fn ids(ending: &Ending) -> Vec<&str> {
@@ -20,11 +19,12 @@ fn ids(ending: &Ending) -> Vec<&str> {
 
 #[test]
 fn nodes_are_let_go_wherever_the_command_dies() {
-    let release = |kills: &[Kill]| play(BLOCKED, "UninstallReleasing", kills);
+    let world = world(Some(max_unavailable("web", 0)), Uninstall::Release);
+    let release = |kills: &[Kill]| world.play_killing(kills);
     let undisturbed = release(&[]);
     let check = |ending: &Ending, what: &str| {
         let story = || format!("{what}\n{}", common::timeline(ending));
-        assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
+        common::check_laws(ending, what);
         assert_eq!(ids(ending), ids(&undisturbed), "instances run on\n{}", story());
         assert_eq!(ending.mirrors.len(), 0, "{}", story());
         for node in &ending.nodes {
@@ -41,12 +41,13 @@ fn nodes_are_let_go_wherever_the_command_dies() {
 
 #[test]
 fn all_nodes_end_wherever_the_command_or_lifecycle_dies() {
-    let drain = |kills: &[Kill]| play("", "UninstallDraining", kills);
+    let world = world(None, Uninstall::Drain);
+    let drain = |kills: &[Kill]| world.play_killing(kills);
     let check = |ending: &Ending, what: &str| {
         let story = || format!("{what}\n{}", common::timeline(ending));
-        assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", story());
-        let left = (ending.instances.len(), ending.nodes.len(), ending.mirrors.len());
-        assert_eq!(left, (0, 0, 0), "instances, nodes and NodeClaims are left\n{}", story());
+        common::check_laws(ending, what);
+        let counts = (ending.instances.len(), ending.nodes.len(), ending.mirrors.len());
+        assert_eq!(counts, (0, 0, 0), "instances, nodes and NodeClaims are left\n{}", story());
         assert!(ending.claims.iter().all(|claim| claim.status.state.is_terminal()), "{}", story());
     };
     check(&drain(&[]), "undisturbed");

@@ -2,21 +2,23 @@
 //! them, and they hold up nobody.
 
 use outrigger_model::ClaimState;
-use outrigger_simulation::Ending;
+use outrigger_simulation::EventKind::{ConfirmDeletions, DeleteNodes, Mishap};
+use outrigger_simulation::Mishap::ConfuseNodes;
+use outrigger_simulation::{Ending, Event};
+use serde_json::json;
 
-use crate::common;
+use crate::common::{self, Workload, at, minutes};
 
-/// The small cluster with a pod that uses a toleration of a later Kubernetes, from minute four on.
-fn play(selector: &str, events: &str) -> Ending {
-    let odd = format!(
-        "    - {{name: odd, at: 4m, replicas: 1, template: {{spec: {{nodeSelector: {selector}, tolerations: [{{key: sla, \
-         operator: Gt, value: \"9\", effect: NoSchedule}}], containers: [{{name: c, image: i, resources: {{requests: \
-         {{cpu: 10m, memory: 16Mi}}}}}}]}}}}}}\n  disrupt: false\n  events: [{events}]"
-    );
-    let ending = common::run(1, "15m", &odd, &[]);
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{}", common::timeline(&ending));
-    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{}", common::timeline(&ending));
-    ending
+/// A pod that uses a toleration of a later Kubernetes.
+fn odd() -> Workload {
+    let toleration = json!({"key": "sla", "operator": "Gt", "value": "9", "effect": "NoSchedule"});
+    let odd = Workload::new("odd", 1, "10m", "16Mi").at(minutes(4));
+    odd.spec("tolerations", json!([toleration]))
+}
+
+/// The small cluster with such a pod from minute four on.
+fn play(odd: Workload, events: impl IntoIterator<Item = Event>) -> Ending {
+    common::small(1, minutes(15)).workload(odd).events(events).play_as_expected()
 }
 
 fn gone(ending: &Ending) -> usize {
@@ -25,13 +27,10 @@ fn gone(ending: &Ending) -> usize {
 
 #[test]
 fn a_pod_that_cannot_be_read_runs_where_there_is_room_and_leaves_when_its_node_does() {
-    let quiet = play("{}", "");
+    let quiet = play(odd(), []);
     assert_eq!(quiet.summary.pods.waiting.len(), 0, "{}", common::timeline(&quiet));
     let nodes = quiet.nodes.len();
-    let drained = play(
-        "{}",
-        &format!("{{at: 6m, kind: DeleteNodes, count: {nodes}}}, {{at: 6m, kind: ConfirmDeletions}}"),
-    );
+    let drained = play(odd(), [at(minutes(6), DeleteNodes(nodes)), at(minutes(6), ConfirmDeletions)]);
     assert_eq!(
         gone(&drained),
         nodes,
@@ -42,18 +41,18 @@ fn a_pod_that_cannot_be_read_runs_where_there_is_room_and_leaves_when_its_node_d
 
 #[test]
 fn no_node_is_bought_for_a_pod_that_cannot_be_read() {
-    let alone = play("{example.com/rare: disk}", "");
+    let alone = play(odd().select("example.com/rare", "disk"), []);
     let reasons: Vec<&str> =
         alone.summary.pods.waiting.iter().map(|waiting| waiting.reason.as_str()).collect();
     let expected =
         "it cannot be read whole: spec.tolerations[0].operator: found \"Gt\"; allowed: Equal or Exists";
     assert_eq!(reasons, [expected]);
-    assert_eq!(alone.claims.len(), play("{}", "").claims.len());
+    assert_eq!(alone.claims.len(), play(odd(), []).claims.len());
 }
 
 #[test]
 fn a_node_that_cannot_be_read_holds_up_nobody_and_is_drained_when_it_must_go() {
-    let confused =
-        play("{}", "{at: 5m, kind: ConfuseNodes, count: 2}, {at: 6m, kind: DeleteNodes, count: 1}");
+    let confuse = at(minutes(5), Mishap(ConfuseNodes, 2));
+    let confused = play(odd(), [confuse, at(minutes(6), DeleteNodes(1))]);
     assert_eq!(gone(&confused), 1, "{}", common::timeline(&confused));
 }

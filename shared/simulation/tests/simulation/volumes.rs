@@ -3,52 +3,27 @@
 use std::collections::BTreeMap;
 
 use outrigger_model::{Node, TerminationReason, labels};
+use outrigger_simulation::EventKind::{DeleteRunningPods, Mishap, PodsHang, UpdateImages};
+use outrigger_simulation::Mishap::AnnotateNodeClaims;
 use outrigger_simulation::{AccessMode, Ending};
+use serde_json::json;
 
-use crate::common;
+use crate::common::{self, Pool, Workload, World, minutes, seconds};
 
-/// Two nodes with a pod each that has a volume.
-const SCENARIO: &str = r"
-apiVersion: outrigger.dev/v1alpha1
-kind: Scenario
-metadata: {name: volumes}
-spec:
-  seed: {seed}
-  duration: 40m
-  bootTime: 40s
-  disrupt: true
-  nodePools:
-    - apiVersion: karpenter.sh/v1
-      kind: NodePool
-      metadata: {name: web, annotations: {outrigger.dev/drift-deadline: '0'}}
-      spec:
-        disruption: {budgets: [{nodes: 100%}]}
-        template:
-          spec:
-            nodeClassRef: {group: kops.k8s.io, kind: InstanceGroup, name: nodes}
-            {expire}
-            requirements:
-              - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
-              - {key: node.kubernetes.io/instance-type, operator: In, values: [m6a.large]}
-  workloads:
-    - {name: db, at: 2s, replicas: 2, volumes: true, accessMode: {mode},
-       template: {metadata: {labels: {app: db}}, spec: {containers: [{name: c, image: i,
-         resources: {requests: {cpu: 1500m, memory: 512Mi}}}]}}}
-  events: [{events}]
-";
+fn pool() -> Pool {
+    let disruption = json!({"budgets": [{"nodes": "100%"}]});
+    let pool = Pool::new("web").annotate(labels::DRIFT_DEADLINE, "0");
+    pool.spec("disruption", disruption).of_m6a_large()
+}
 
-/// Plays it with volumes of an access mode.
-fn play(seed: u64, mode: AccessMode, expire: &str, events: &str) -> Ending {
-    let text = SCENARIO
-        .replace("{seed}", &seed.to_string())
-        .replace("{mode}", &format!("{mode:?}"))
-        .replace("{expire}", expire)
-        .replace("{events}", events);
-    let ending = common::run_scenario(&common::scenario(&text), &[]);
-    let story = common::timeline(&ending);
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{story}");
-    assert_eq!(ending.summary.unexpected, Vec::<String>::new(), "{story}");
-    ending
+/// Two nodes with a pod each that has a volume of an access mode.
+fn world(pool: Pool, mode: AccessMode) -> World {
+    let db = Workload::new("db", 2, "1500m", "512Mi").labelled().set("volumes", true);
+    World::new("volumes", minutes(40))
+        .boot_time(40)
+        .disrupts()
+        .pool(pool)
+        .workload(db.set("accessMode", json!(mode)))
 }
 
 /// How many nodes are in each zone, of those whose claims have ended or not.
@@ -65,7 +40,8 @@ fn zones(ending: &Ending, over: bool) -> BTreeMap<String, usize> {
 fn drifted_nodes_are_replaced_in_the_zones_of_their_volumes() {
     for mode in [AccessMode::ReadWriteOnce, AccessMode::ReadWriteOncePod] {
         for seed in 1..=3 {
-            let ending = play(seed, mode, "", "{at: 10m, kind: UpdateImages}");
+            let world = world(pool(), mode).seed(seed);
+            let ending = world.event(minutes(10), UpdateImages).play_as_expected();
             let story = common::timeline(&ending);
             assert_eq!(ending.claims.len(), 4, "{mode:?} {seed}\n{story}");
             let drifted = |claim: &&outrigger_model::NodeClaim| {
@@ -81,7 +57,8 @@ fn drifted_nodes_are_replaced_in_the_zones_of_their_volumes() {
 
 #[test]
 fn nodes_with_volumes_expire() {
-    let ending = play(1, AccessMode::ReadWriteOnce, "expireAfter: 30m", "");
+    let pool = pool().template("expireAfter", "30m");
+    let ending = world(pool, AccessMode::ReadWriteOnce).play_as_expected();
     let story = common::timeline(&ending);
     assert!(ending.claims.len() >= 4, "{story}");
     let there = |node: &Node| node.labels.get(labels::ZONE).cloned();
@@ -91,9 +68,11 @@ fn nodes_with_volumes_expire() {
 #[test]
 fn a_pod_that_hangs_with_a_volume_of_its_own_gives_it_up_in_the_end() {
     // Its node would go for being empty, and the pod with it.
-    let stays = "{at: 3m, kind: AnnotateNodeClaims, count: 2}";
-    let hangs = "{at: 4m, kind: PodsHang, for: 1m}, {at: 250s, kind: DeleteRunningPods, count: 1}";
-    let ending = play(1, AccessMode::ReadWriteOncePod, "", &format!("{stays}, {hangs}"));
+    let world = world(pool(), AccessMode::ReadWriteOncePod)
+        .event(minutes(3), Mishap(AnnotateNodeClaims, 2))
+        .event(minutes(4), PodsHang(minutes(1)))
+        .event(seconds(250), DeleteRunningPods(1));
+    let ending = world.play_as_expected();
     let story = common::timeline(&ending);
     assert!(ending.pods.iter().any(|pod| pod.id.name == "db-2" && pod.node_name.is_some()), "{story}");
     assert!(ending.pods.iter().all(|pod| pod.id.name != "db-0"), "{story}");

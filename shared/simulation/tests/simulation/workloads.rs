@@ -4,9 +4,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use outrigger_model::labels;
+use outrigger_simulation::EventKind::{DeleteRunningPods, Roll, UpdateImages};
 use outrigger_simulation::{Ending, Figures, Lifetime, Observer, Scale, play};
 
-use crate::common;
+use crate::common::{self, Workload, in_default, minutes, seconds};
 
 /// The numbers at the ends of the names of a workload's pods.
 fn indices(ending: &Ending, workload: &str) -> BTreeSet<u32> {
@@ -33,10 +35,9 @@ impl Observer for Extremes {
 
 #[test]
 fn a_deploy_replaces_all_pods_a_quarter_at_a_time() {
-    let extra = "  events: [{at: 5m, kind: Roll, workload: web}]";
-    let scenario = common::scenario(&common::text(1, "12m", extra));
-    let mut seen = Extremes { from: Duration::from_secs(299), fewest_running: usize::MAX, most: 0 };
-    let ending = play(&scenario, &[], &mut seen).expect("the scenario can be played");
+    let world = common::small(1, minutes(12)).event(minutes(5), Roll(in_default("web")));
+    let mut seen = Extremes { from: seconds(299), fewest_running: usize::MAX, most: 0 };
+    let ending = play(&world.scenario(), &[], &mut seen).expect("the scenario can be played");
     assert_eq!(indices(&ending, "web"), (10..20).collect(), "{}", common::timeline(&ending));
     // Of ten pods two may be away and three may be more; nine others stand by.
     assert!(seen.fewest_running >= 17, "{}: {}", seen.fewest_running, common::timeline(&ending));
@@ -46,21 +47,19 @@ fn a_deploy_replaces_all_pods_a_quarter_at_a_time() {
 
 #[test]
 fn pods_of_a_job_end_by_themselves_and_come_again_with_the_next_scale() {
-    let mut scenario = common::scenario(&common::text(1, "9m", ""));
-    let etl = scenario.workloads.iter_mut().find(|workload| workload.id.name == "etl").expect("it is there");
-    etl.lasts = Some(Lifetime { least: Duration::from_mins(1), most: Duration::from_mins(2) });
-    let again = Scale { at: Duration::from_mins(8), replicas: 3 };
+    let mut scenario = common::small(1, minutes(9)).scenario();
+    let etl = scenario.workloads.iter().position(|workload| workload.id.name == "etl").expect("it is there");
+    scenario.workloads[etl].lasts = Some(Lifetime { least: minutes(1), most: minutes(2) });
     let played = common::run_scenario(&scenario, &[]);
     assert_eq!(indices(&played, "etl"), BTreeSet::new(), "{}", common::timeline(&played));
-    let etl = scenario.workloads.iter_mut().find(|workload| workload.id.name == "etl").expect("it is there");
-    etl.scale.push(again);
+    scenario.workloads[etl].scale.push(Scale { at: minutes(8), replicas: 3 });
     let played = common::run_scenario(&scenario, &[]);
     assert_eq!(indices(&played, "etl"), (4..7).collect(), "{}", common::timeline(&played));
 }
 
 #[test]
 fn nodes_that_are_launched_after_an_update_have_the_new_image() {
-    let ending = common::run(1, "6m", "  events: [{at: 2m30s, kind: UpdateImages}]", &[]);
+    let ending = common::small(1, minutes(6)).event(seconds(150), UpdateImages).play();
     let image = |late: bool| -> BTreeSet<&str> {
         let launched = |at: jiff::Timestamp| at.as_second() - 1_767_225_600 > 150;
         let claims =
@@ -78,12 +77,14 @@ fn nodes_that_are_launched_after_an_update_have_the_new_image() {
 
 #[test]
 fn pods_of_a_stateful_set_are_made_again_under_their_names() {
-    let extra = "    - {name: set, at: 2s, replicas: 3, stableNames: true, volumes: true, template: {spec: {terminationGracePeriodSeconds: 20, nodeSelector: {karpenter.sh/capacity-type: spot}, containers: [{name: c, image: i, resources: {requests: {cpu: 100m, memory: 64Mi}}}]}}}
-    - {name: one, at: 2s, replicas: 1, template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 100m}}}]}}}
-  events: [{at: 3m, kind: DeleteRunningPods, count: 40}]";
-    let ending = common::run(1, "10m", extra, &[]);
+    let set = Workload::new("set", 3, "100m", "64Mi").grace(20).select(labels::CAPACITY_TYPE, "spot");
+    let ending = common::small(1, minutes(10))
+        .workload(set.set("stableNames", true).set("volumes", true))
+        .workload(Workload::new("one", 1, "100m", "64Mi"))
+        .event(minutes(3), DeleteRunningPods(40))
+        .play();
     let story = common::timeline(&ending);
-    assert_eq!(ending.summary.broken_laws, Vec::<String>::new(), "{story}");
+    common::check_laws(&ending, "");
     let set = ending.pods.iter().filter(|pod| pod.id.name.starts_with("set-"));
     let names: BTreeSet<&str> = set.clone().map(|pod| pod.id.name.as_str()).collect();
     assert_eq!(names, BTreeSet::from(["set-0", "set-1", "set-2"]), "{story}");
