@@ -4,8 +4,8 @@
 //! A seed is all that a world depends on, so a failing one is played again by its number alone.
 
 mod chance;
+mod complaints;
 mod dice;
-mod verdict;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -25,7 +25,7 @@ use crate::timeline::Happening;
 pub use chance::Chance;
 
 /// A world takes a part of a second; who takes so long will never end.
-const PATIENCE: Duration = Duration::from_mins(2);
+const LONGEST_WORLD: Duration = Duration::from_mins(2);
 /// How often worlds are looked for that do not end.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -90,18 +90,18 @@ impl Worlds {
         let Trial { scenario, asks } = self.trial(seed);
         let scenario = Scenario { guards, ..scenario };
         let ending = play(&scenario, &[], &mut Unobserved)?;
-        let complaints = verdict::complaints(&ending, asks, scenario.duration);
+        let complaints = complaints::complaints(&ending, asks, scenario.duration);
         Ok(Failure { seed, complaints, timeline: ending.summary.timeline })
     }
 
     /// Plays the worlds of all `seeds` on so many threads and returns those that failed, in order
-    /// of seed. `told` hears of each world as it ends, in any order. A world that never ends fails,
-    /// too, and is the last that is played.
+    /// of seed. `on_end` hears of each world as it ends, in any order. A world that never ends
+    /// fails, too, and is the last that is played.
     pub fn run(
         &self,
         seeds: RangeInclusive<u64>,
         threads: usize,
-        told: &mut dyn FnMut(&Failure),
+        on_end: &mut dyn FnMut(&Failure),
     ) -> Result<Vec<Failure>, PlayError> {
         let (news, mut playing, mut failures) = (self.begin(&seeds, threads), BTreeMap::new(), Vec::new());
         let is_over = loop {
@@ -116,17 +116,17 @@ impl Worlds {
             };
             if let Some(outcome) = ended {
                 playing.remove(&outcome.seed);
-                told(&outcome);
+                on_end(&outcome);
                 failures.extend(Some(outcome).filter(|outcome| !outcome.complaints.is_empty()));
             }
-            if playing.values().any(|began| began.elapsed() > PATIENCE) {
+            if playing.values().any(|began| began.elapsed() > LONGEST_WORLD) {
                 break false;
             }
         };
-        for (seed, _) in playing.into_iter().filter(|(_, began)| is_over || began.elapsed() > PATIENCE) {
-            let complaints = vec![format!("it panicked, or has not ended in {} s", PATIENCE.as_secs())];
+        for (seed, _) in playing.into_iter().filter(|(_, began)| is_over || began.elapsed() > LONGEST_WORLD) {
+            let complaints = vec![format!("it panicked, or has not ended in {} s", LONGEST_WORLD.as_secs())];
             let stuck = Failure { seed, complaints, timeline: Vec::new() };
-            told(&stuck);
+            on_end(&stuck);
             failures.push(stuck);
         }
         failures.sort_by_key(|failure: &Failure| failure.seed);

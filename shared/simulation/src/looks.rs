@@ -83,7 +83,7 @@ impl Looks {
     }
 
     /// What a run has looked at; `None` where it has not read the ledger.
-    pub(crate) fn of(&self, owner: &str) -> Option<&Look> {
+    pub(crate) fn by(&self, owner: &str) -> Option<&Look> {
         self.runs.get(owner)
     }
 

@@ -11,11 +11,11 @@ pub struct UnknownName {
 }
 
 /// The one of these that is shown so.
-pub(crate) fn named<T: Copy + Display>(all: &[T], text: &str) -> Result<T, UnknownName> {
-    let names: Vec<String> = all.iter().map(ToString::to_string).collect();
+pub(crate) fn named<T: Copy + Display>(choices: &[T], text: &str) -> Result<T, UnknownName> {
+    let names: Vec<String> = choices.iter().map(ToString::to_string).collect();
     let index = names.iter().position(|name| name == text);
     index
-        .and_then(|index| all.get(index))
+        .and_then(|index| choices.get(index))
         .copied()
         .ok_or_else(|| UnknownName { found: text.to_owned(), allowed: names.join(", ") })
 }

@@ -8,7 +8,7 @@ use crate::state::State;
 /// What the catalogue is for the classes that were seen.
 #[derive(Default)]
 pub(crate) struct Offers {
-    known: Vec<ClassOffer>,
+    offers: Vec<ClassOffer>,
 }
 
 impl Offers {
@@ -26,11 +26,11 @@ impl Offers {
 
     fn offer(&mut self, state: &State, pool: &NodePool) -> Option<ClassOffer> {
         let class = state.cloud.class(&source(state, pool)?);
-        if let Some(known) = self.known.iter().find(|offer| offer.class == class) {
-            return Some(known.clone());
+        if let Some(offer) = self.offers.iter().find(|offer| offer.class == class) {
+            return Some(offer.clone());
         }
         let offer = ClassOffer { instance_types: state.cloud.instance_types_of(&class), class };
-        self.known.push(offer.clone());
+        self.offers.push(offer.clone());
         Some(offer)
     }
 }

@@ -158,7 +158,7 @@ mod tests {
             let holds = match cluster {
                 Cluster::Flat => web(0).0 * 10 > web(0).1 * 8,
                 Cluster::Bursty => web(0).1 > web(0).0 * 2,
-                Cluster::Batch => days.workloads.iter().any(|it| it.scale.len() == 4 * 24),
+                Cluster::Batch => days.workloads.iter().any(|workload| workload.scale.len() == 4 * 24),
                 Cluster::Shrinking => web(3).1 * 2 < web(0).1,
                 Cluster::Small => days.workloads.iter().map(peak).sum::<u32>() <= 10,
                 Cluster::Medium => (500..700).contains(&web(0).1),

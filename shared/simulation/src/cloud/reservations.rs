@@ -44,13 +44,13 @@ impl Ec2 {
         let named = request.launch_template.split_once('@').map(|(_, reservation)| reservation);
         let wanted =
             request.reservation.as_deref().filter(|_| request.capacity_type == CapacityType::Reserved);
-        let found = self.reservations.iter().find(|reservation| Some(reservation.id.as_str()) == named);
-        let is_its = found.is_none_or(|reservation| {
+        let reservation = self.reservations.iter().find(|reservation| Some(reservation.id.as_str()) == named);
+        let is_its = reservation.is_none_or(|reservation| {
             request.overrides.iter().all(|wanted| {
                 wanted.instance_type == reservation.instance_type && wanted.zone == reservation.zone
             })
         });
-        if named != wanted || named.is_some() != found.is_some() || !is_its {
+        if named != wanted || named.is_some() != reservation.is_some() || !is_its {
             let message = format!("{} for reservation {wanted:?}", request.launch_template);
             return Err(refused("InvalidCapacityReservationId.NotFound", &message));
         }

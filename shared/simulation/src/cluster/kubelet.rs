@@ -53,9 +53,9 @@ impl Objects {
         let refusal = match self.nodes.get(node) {
             None => Some("there is no such node".to_owned()),
             Some(_) if refuses => Some("it has reasons of its own (UnexpectedAdmissionError)".to_owned()),
-            Some(found) => refusal(found, self.pods.requests(node), &pod).or_else(|| {
+            Some(object) => refusal(object, self.pods.requests(node), &pod).or_else(|| {
                 let in_use = self.volumes.in_use(self.pods.values());
-                self.volumes.refusal(&pod, found.labels.get(labels::ZONE), &in_use)
+                self.volumes.refusal(&pod, object.labels.get(labels::ZONE), &in_use)
             }),
         };
         *self.bound.entry(node.to_owned()).or_default() += 1;
@@ -90,8 +90,8 @@ impl Objects {
     /// Somebody binds a pod of their own to a node: nothing controls it, and it takes a fifth of
     /// the node. Where that is not free, the kubelet does not take it.
     pub(crate) fn add_stranger(&mut self, node: &str, moment: Moment) {
-        let Some(found) = self.nodes.get(node) else { return };
-        let fifth = |name| Quantity::millis(found.allocatable.get(name).milli_value() / 5);
+        let Some(object) = self.nodes.get(node) else { return };
+        let fifth = |name| Quantity::millis(object.allocatable.get(name).milli_value() / 5);
         let requests = [resources::CPU, resources::MEMORY].map(|name| (name.to_owned(), fifth(name)));
         let one = (resources::PODS.to_owned(), Quantity::units(1));
         let spec = PodSpec { requests: requests.into_iter().chain([one]).collect(), ..PodSpec::default() };
@@ -115,7 +115,7 @@ impl Objects {
             degraded: None,
         };
         let taken = self.pods.requests(node);
-        if self.nodes.get(node).is_some_and(|found| refusal(found, taken, &pod).is_none()) {
+        if self.nodes.get(node).is_some_and(|object| refusal(object, taken, &pod).is_none()) {
             self.put_on(pod, node, moment);
         }
     }

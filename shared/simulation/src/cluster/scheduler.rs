@@ -69,7 +69,7 @@ fn suits_others(pod: &Pod, node: &str, wanted: &[Requirements], rooms: &Rooms<'_
 }
 
 /// What becomes of a pod in a pass.
-enum Verdict {
+enum Scheduled {
     Bind(String),
     /// Pods of this node leave, by uid, so that it may come there.
     Preempt {
@@ -88,10 +88,10 @@ pub(crate) fn run(objects: &mut Objects, touched: &BTreeSet<String>, moment: Mom
     let bound = objects.take_bound();
     let kept_by_drains = bound.keys().cloned().collect();
     let mut placed = Placed { bound, kept_by_drains, ..Placed::default() };
-    for (uid, verdict) in verdicts(objects, touched, moment) {
+    for (uid, scheduled) in scheduled(objects, touched, moment) {
         let Some(mut pod) = objects.pods.get(&uid).cloned() else { continue };
-        match verdict {
-            Verdict::Bind(node) => {
+        match scheduled {
+            Scheduled::Bind(node) => {
                 *placed.bound.entry(node.clone()).or_default() += 1;
                 let drained = Taint::disrupted();
                 if !pod.spec.tolerations.iter().any(|toleration| toleration.tolerates(&drained)) {
@@ -100,18 +100,18 @@ pub(crate) fn run(objects: &mut Objects, touched: &BTreeSet<String>, moment: Mom
                 objects.put_on(pod, &node, moment);
                 continue;
             }
-            Verdict::Preempt { node, victims } => {
+            Scheduled::Preempt { node, victims } => {
                 placed.in_vain = true;
                 placed.unschedulable += usize::from(pod.state != PodState::Unschedulable);
                 placed.preempted.extend(victims);
                 pod.state = PodState::Unschedulable;
                 pod.nominated_node = Some(node);
             }
-            Verdict::NoNode if pod.state == PodState::Unschedulable && pod.nominated_node.is_none() => {
+            Scheduled::NoNode if pod.state == PodState::Unschedulable && pod.nominated_node.is_none() => {
                 placed.in_vain = true;
                 continue;
             }
-            Verdict::NoNode => {
+            Scheduled::NoNode => {
                 placed.in_vain = true;
                 placed.unschedulable += usize::from(pod.state != PodState::Unschedulable);
                 pod.state = PodState::Unschedulable;
@@ -158,7 +158,7 @@ impl Placed {
 }
 
 /// What becomes of each pod without a node, in the scheduler's order: priority, then age.
-fn verdicts(objects: &Objects, touched: &BTreeSet<String>, moment: Moment) -> Vec<(String, Verdict)> {
+fn scheduled(objects: &Objects, touched: &BTreeSet<String>, moment: Moment) -> Vec<(String, Scheduled)> {
     let mut queue = queue(objects, touched, moment);
     if queue.is_empty() {
         return Vec::new();
@@ -171,7 +171,7 @@ fn verdicts(objects: &Objects, touched: &BTreeSet<String>, moment: Moment) -> Ve
     });
     // Room hardly grows during a pass, so a pod like one that found none need not look again.
     let mut hopeless: BTreeSet<*const PodSpec> = BTreeSet::new();
-    let mut verdicts = Vec::new();
+    let mut scheduled = Vec::new();
     for Tried { pod, wanted, alone, looks_again } in queue {
         let is_like_others = pod.volume_claims.is_empty() && !looks_again;
         let is_hopeless = is_like_others && hopeless.contains(&Arc::as_ptr(&pod.spec));
@@ -182,28 +182,28 @@ fn verdicts(objects: &Objects, touched: &BTreeSet<String>, moment: Moment) -> Ve
             None => best_room(pod, &wanted, &rooms),
         };
         let verdict = match chosen {
-            Some(node) => Verdict::Bind(node),
-            None if is_hopeless => Verdict::NoNode,
+            Some(node) => Scheduled::Bind(node),
+            None if is_hopeless => Scheduled::NoNode,
             None => preemption::verdict(objects, pod, &wanted, &rooms),
         };
         // But for who preempts others, it no longer keeps room from those that come after it.
         forget_nomination(pod, &mut rooms);
         match &verdict {
-            Verdict::Bind(node) => {
+            Scheduled::Bind(node) => {
                 if let Some(room) = rooms.get_mut(node.as_str()) {
                     room.take(pod);
                     room.new.push(pod);
                 }
                 in_use.extend(alone);
             }
-            Verdict::Preempt { node, .. } => {
+            Scheduled::Preempt { node, .. } => {
                 rooms.get_mut(node.as_str()).into_iter().for_each(|room| room.nominated.push(pod));
             }
-            Verdict::NoNode => drop(hopeless.insert(Arc::as_ptr(&pod.spec))),
+            Scheduled::NoNode => drop(hopeless.insert(Arc::as_ptr(&pod.spec))),
         }
-        verdicts.push((pod.uid.clone(), verdict));
+        scheduled.push((pod.uid.clone(), verdict));
     }
-    verdicts
+    scheduled
 }
 
 /// A pod that a pass tries.
@@ -262,7 +262,7 @@ fn admits(node: &Node, seems_open: bool, pod: &Pod, alternatives: &[Requirements
 fn rooms(objects: &Objects, moment: Moment) -> Rooms<'_> {
     let nodes = objects.nodes.values();
     let mut rooms: Rooms<'_> =
-        nodes.map(|node| (node.name.as_str(), Room::of(objects, node, moment))).collect();
+        nodes.map(|node| (node.name.as_str(), Room::new(objects, node, moment))).collect();
     add_nominated(objects, &mut rooms);
     rooms
 }
@@ -276,7 +276,7 @@ fn add_nominated<'a>(objects: &'a Objects, rooms: &mut Rooms<'a>) {
 }
 
 impl<'a> Room<'a> {
-    fn of(objects: &'a Objects, node: &'a Node, moment: Moment) -> Self {
+    fn new(objects: &'a Objects, node: &'a Node, moment: Moment) -> Self {
         let mut room = Self {
             node,
             seems_open: seems_open(objects, node, moment),
@@ -334,16 +334,16 @@ impl<'a> Room<'a> {
     /// How much of the node would stay free, as the mean of processor and memory; less where a soft
     /// taint asks to stay away.
     fn score(&self, pod: &Pod) -> f64 {
-        let left = |name: &str| {
-            let all = self.node.allocatable.get(name);
-            let rest = (all - self.taken.get(name) - pod.spec.requests.get(name)).as_f64();
-            let all = all.as_f64();
-            if all > 0.0 { rest / all } else { 0.0 }
+        let free_share = |name: &str| {
+            let allocatable = self.node.allocatable.get(name);
+            let rest = (allocatable - self.taken.get(name) - pod.spec.requests.get(name)).as_f64();
+            let allocatable = allocatable.as_f64();
+            if allocatable > 0.0 { rest / allocatable } else { 0.0 }
         };
         let soft = self.node.taints.iter().filter(|taint| {
             !taint.is_hard() && !pod.spec.tolerations.iter().any(|toleration| toleration.tolerates(taint))
         });
-        f64::midpoint(left(resources::CPU), left(resources::MEMORY)) - soft.count() as f64
+        f64::midpoint(free_share(resources::CPU), free_share(resources::MEMORY)) - soft.count() as f64
     }
 }
 
@@ -389,7 +389,7 @@ fn missing_daemons(objects: &Objects, moment: Moment) -> Vec<(DaemonSet, String)
         };
         let nodes: Vec<&Node> = objects.nodes.values().filter(lacks).collect();
         for node in &nodes {
-            rooms.entry(node.name.as_str()).or_insert_with(|| Room::of(objects, node, moment));
+            rooms.entry(node.name.as_str()).or_insert_with(|| Room::new(objects, node, moment));
         }
         lacking.push((daemon_set, pod, nodes));
     }

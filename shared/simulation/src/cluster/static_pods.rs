@@ -11,12 +11,12 @@ use crate::time::Moment;
 impl Objects {
     /// The kubelet of a node shows its static pods, as far as the machine has room for them.
     pub(crate) fn show_static_pods(&mut self, node: &str, pods: &[StaticPod], moment: Moment) {
-        let Some(found) = self.nodes.get(node) else { return };
-        let mut free = found.allocatable.clone();
+        let Some(object) = self.nodes.get(node) else { return };
+        let mut free = object.allocatable.clone();
         free.subtract(self.pods.requests(node));
         for pod in pods {
             let id = PodRef { name: format!("{}-{node}", pod.id.name), ..pod.id.clone() };
-            let is_there = self.pods.values().any(|known| known.id == id);
+            let is_there = self.pods.values().any(|present| present.id == id);
             if !is_there && pod.spec.requests.fit(&free) {
                 free.subtract(&pod.spec.requests);
                 self.show(id, pod, node, moment);

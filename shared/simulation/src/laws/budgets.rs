@@ -23,7 +23,7 @@ pub(crate) fn commitment(state: &State, owner: &str, command: &Command, moment: 
     let Some(reason) = by_choice(command.reason).filter(|_| !may_know_another_claim(state, moment)) else {
         return Vec::new();
     };
-    let Some(look) = state.looks.of(owner) else {
+    let Some(look) = state.looks.by(owner) else {
         return vec![format!("{owner} committed {} without a look at the cluster", command.id)];
     };
     let held = state.ledger.claims().filter(|claim| command.holds(claim));
@@ -100,7 +100,7 @@ fn allowed(pool: &NodePool, reason: DisruptionReason, look: &Look, moment: Momen
     let since = SignedDuration::try_from(ago).ok().and_then(|ago| moment.at.checked_sub(ago).ok())?;
     let until = after(moment.at, CLOCK_TOLERANCE);
     let budgets = pool.spec.disruption.budgets.iter();
-    let speaks = |budget: &&Budget| budget.reasons.as_ref().is_none_or(|all| all.contains(&reason));
+    let speaks = |budget: &&Budget| budget.reasons.as_ref().is_none_or(|reasons| reasons.contains(&reason));
     let holds = |budget: &&Budget| holds_at(budget, since) && holds_at(budget, until);
     budgets.filter(speaks).filter(holds).map(|budget| count(budget, look.nodes_of(pool))).min()
 }

@@ -21,7 +21,7 @@ const ONE_SWEEP: Duration = Duration::from_secs(30);
 /// No pod that asks to be left alone is evicted, and none that lives and dies with its node.
 pub(crate) fn eviction(state: &State, owner: &str, pod: &Pod, moment: Moment) -> Vec<String> {
     let mut broken = Vec::new();
-    let looks = || state.looks.of(owner)?.pods.get(pod.node_name.as_deref()?).copied();
+    let looks = || state.looks.by(owner)?.pods.get(pod.node_name.as_deref()?).copied();
     let was_seen = |pod: &Pod| looks().is_none_or(|looked| state.cluster.asks_since(pod) <= looked);
     let asks = |pod: &Pod| protection::asks(pod, moment.at) && was_seen(pod);
     let is_protected = state.cluster.pods().get(&pod.uid).is_some_and(asks);
@@ -38,7 +38,7 @@ pub(crate) fn eviction(state: &State, owner: &str, pod: &Pod, moment: Moment) ->
 /// now.
 pub(crate) fn asked_as_seen(state: &State, owner: &str, pod: &Pod) -> Option<String> {
     let is_there = state.cluster.pods().contains_key(&pod.uid);
-    let looked = || state.looks.of(owner)?.pods.get(pod.node_name.as_deref()?).copied();
+    let looked = || state.looks.by(owner)?.pods.get(pod.node_name.as_deref()?).copied();
     let came = state.cluster.bound_at(pod);
     let was_seen = looked().is_some_and(|looked| came.is_none_or(|came| came <= looked));
     (is_there && !was_seen)
@@ -51,7 +51,7 @@ pub(crate) fn eviction_in_turn(state: &State, owner: &str, pod: &Pod, moment: Mo
     const CRITICAL: i32 = 2_000_000_000;
     let turn = |pod: &Pod| (pod.spec.priority >= CRITICAL, &*pod.owner_kind == "DaemonSet");
     let node = pod.node_name.as_deref()?;
-    let looked = *state.looks.of(owner)?.pods.get(node)?;
+    let looked = *state.looks.by(owner)?.pods.get(node)?;
     let is_stuck = |other: &Pod| {
         let until = state.cluster.deleting_until(other);
         until
@@ -143,9 +143,9 @@ pub(crate) fn termination(state: &State, id: &str, moment: Moment) -> Vec<String
 pub(crate) fn orphans(state: &State, moment: Moment) -> Vec<String> {
     let since = moment.elapsed.saturating_sub(ONE_SWEEP);
     let ended = state.orphans_ended.iter().filter(|at| **at >= since).count();
-    let all = state.cloud.live().count() + ended;
-    let broken = ended > 3.max(all / 10);
-    broken.then(|| format!("{ended} of {all} instances were terminated at once")).into_iter().collect()
+    let instances = state.cloud.live().count() + ended;
+    let broken = ended > 3.max(instances / 10);
+    broken.then(|| format!("{ended} of {instances} instances were terminated at once")).into_iter().collect()
 }
 
 /// No pod is bound to a machine that we have given up: the scheduler must have noticed before.
@@ -191,7 +191,7 @@ pub(super) fn is_launching(state: &State, machine: &Machine) -> bool {
 /// Whether a machine only bears tags like ours: no launch that the ledger knows has made it.
 pub(super) fn is_stranger(state: &State, machine: &Machine) -> bool {
     let intent = machine.tags.get(labels::INTENT);
-    machine.token == NO_LAUNCH && !state.ledger.intents().any(|known| Some(&known.id) == intent)
+    machine.token == NO_LAUNCH && !state.ledger.intents().any(|launch| Some(&launch.id) == intent)
 }
 
 /// Whether somebody would miss the pod.

@@ -102,7 +102,7 @@ pub(crate) fn execution(
     if ends.is_empty() || !is_by_choice(command.reason) || may_know_another_claim(state, moment) {
         return Vec::new();
     }
-    let Some(look) = state.looks.of(owner) else {
+    let Some(look) = state.looks.by(owner) else {
         return vec![format!("{owner} carried {} out without a look at the cluster", command.id)];
     };
     let unwilling = ends.iter().flat_map(|claim| unwilling(state, look, command, claim, moment));
@@ -116,11 +116,11 @@ pub(crate) fn execution(
 fn unread(state: &State, look: &Look, claim: &NodeClaim) -> Vec<String> {
     let Some(node) = node_of(state, claim) else { return Vec::new() };
     let is_unread = |pod: &&Pod| pod.degraded.is_some() && !pod.is_bound_to_its_node();
-    let told = |pod: &Pod| format!("{} ends under {}, which nobody can read whole", node.name, pod.id);
+    let complaint = |pod: &Pod| format!("{} ends under {}, which nobody can read whole", node.name, pod.id);
     seen_on(state, look, node)
         .filter(is_unread)
         .filter(|pod| pod.state == PodState::Bound)
-        .map(told)
+        .map(complaint)
         .collect()
 }
 
@@ -148,8 +148,8 @@ fn unwilling(
             are_asked && (asks || never_goes)
         }
     };
-    let told = |pod: &Pod| format!("{} ends under {}, who minds: {}", node.name, pod.id, command.reason);
-    let pods = seen_on(state, look, node).filter(minds).map(told);
+    let complaint = |pod: &Pod| format!("{} ends under {}, who minds: {}", node.name, pod.id, command.reason);
+    let pods = seen_on(state, look, node).filter(minds).map(complaint);
     pods.chain(protection::ended_node(state, look, claim, node)).collect()
 }
 
@@ -166,8 +166,8 @@ fn unplaced(state: &State, look: &Look, command: &Command, claim: &NodeClaim, mo
     };
     let stays = |pod: &Pod| protection::asks(pod, moment.at) || state.cluster.never_goes(pod);
     let comes_back = seen_on(state, look, node).filter(|pod| pod.is_reschedulable() && !stays(pod));
-    let told = |pod: &Pod| format!("{} ends under {}, who has no place elsewhere", node.name, pod.id);
-    comes_back.filter(|pod| !is_placed(pod)).map(told).collect()
+    let complaint = |pod: &Pod| format!("{} ends under {}, who has no place elsewhere", node.name, pod.id);
+    comes_back.filter(|pod| !is_placed(pod)).map(complaint).collect()
 }
 
 /// The pods that were on a node when the run looked at it.
@@ -196,7 +196,7 @@ fn not_replaced(state: &State, look: &Look, command: &Command, moment: Moment) -
 /// Whether the node of a claim was ready when the run looked at both, and either initialised or
 /// closed to all but the pods that were planned for it.
 fn was_ready(state: &State, look: &Look, claim: &str, moment: Moment) -> bool {
-    let Some(claim) = state.ledger.claims().find(|it| it.name == claim) else { return false };
+    let Some(claim) = state.ledger.claims().find(|other| other.name == claim) else { return false };
     let ago = moment.elapsed.saturating_sub(look.ledger);
     let began_since = claim.status.termination.as_ref().is_some_and(|end| {
         after(end.since, ago + CLOCK_TOLERANCE) >= moment.at && claim.status.initialized_at.is_some()
@@ -239,13 +239,13 @@ pub(crate) fn opens_replacement(
         waited < COMMAND_HOLDS && command.replacements.iter().flatten().any(|name| name == claim)
     };
     let command = state.ledger.commands().find(waits_for)?;
-    let look = state.looks.of(owner)?;
+    let look = state.looks.by(owner)?;
     let was_read = state.replacements_since.get(&command.id).is_some_and(|since| *since < look.ledger);
     // Whom lifecycle may not bind comes in through the scheduler; it may have waited a moment ago.
     let runs = |pod: &NominatedPod| {
         state.cluster.pods().get(&pod.uid).is_some_and(|pod| pod.node_name.is_some() && !pod.state.is_over())
     };
-    let claim = state.ledger.claims().find(|it| &it.name == claim)?;
+    let claim = state.ledger.claims().find(|other| &other.name == claim)?;
     let starts = change.taints.iter().any(|taint| claim.spec.startup_taints.contains(taint));
     let is_troubled = state.faults.open(moment.elapsed).next().is_some();
     if !was_read

@@ -25,9 +25,9 @@ pub(crate) fn opening(state: &State, change: &NodeChange, moment: Moment) -> Opt
     let node = state.cluster.nodes().get(&change.name)?;
     let claim = node.annotations.get(labels::CLAIM);
     let is_marked =
-        |it: &NodeClaim| it.status.termination.as_ref().is_some_and(|end| end.tainted_at.is_some());
-    let mut claims = state.ledger.claims().filter(|it| Some(&it.name) == claim);
-    let drains = claims.any(|it| !it.status.state.accepts_pods() && is_marked(it));
+        |claim: &NodeClaim| claim.status.termination.as_ref().is_some_and(|end| end.tainted_at.is_some());
+    let mut claims = state.ledger.claims().filter(|other| Some(&other.name) == claim);
+    let drains = claims.any(|claim| !claim.status.state.accepts_pods() && is_marked(claim));
     let too_soon = moment.elapsed.saturating_sub(since) < LEAST_CLOSED || drains;
     too_soon.then(|| format!("{} was opened too soon", change.name))
 }
@@ -35,22 +35,22 @@ pub(crate) fn opening(state: &State, change: &NodeChange, moment: Moment) -> Opt
 /// No instance is ended for want of a claim while most nodes that were once ready are not, and have
 /// not been for long.
 pub(crate) fn conclusion(state: &State, id: &str, moment: Moment) -> Option<String> {
-    let (lost, all) = partition(state)?;
+    let (lost, nodes) = partition(state)?;
     let lasts = moment.elapsed.saturating_sub(state.partitioned_since.unwrap_or(moment.elapsed));
-    let told = || format!("{id} was terminated while {lost} of {all} nodes were not heard of");
-    (lasts >= LONGEST_STANDSTILL).then(told)
+    let complaint = || format!("{id} was terminated while {lost} of {nodes} nodes were not heard of");
+    (lasts >= LONGEST_STANDSTILL).then(complaint)
 }
 
 /// How many nodes of how many are not heard of, where these are so many that nothing may be
 /// concluded.
 pub(crate) fn partition(state: &State) -> Option<(usize, usize)> {
     let started = state.cluster.nodes().values().filter(|node| node.ready || node.is_initialized());
-    let (mut all, mut lost) = (0_usize, 0_usize);
+    let (mut nodes, mut lost) = (0_usize, 0_usize);
     for node in started {
-        all += 1;
+        nodes += 1;
         lost += usize::from(!node.ready);
     }
-    (lost > 3 && lost * 100 > all * 45).then_some((lost, all))
+    (lost > 3 && lost * 100 > nodes * 45).then_some((lost, nodes))
 }
 
 /// A node is given up only while at most a fifth of its pool, rounded up, is unhealthy.
@@ -63,13 +63,14 @@ pub(crate) fn repair(state: &State, claim: &NodeClaim, moment: Moment) -> Vec<St
     }
     let of_pool =
         state.cluster.nodes().values().filter(|node| node.node_pool() == Some(&claim.spec.node_pool));
-    let (mut all, mut unhealthy) = (0_usize, 0_usize);
+    let (mut nodes, mut unhealthy) = (0_usize, 0_usize);
     for node in of_pool {
-        all += 1;
+        nodes += 1;
         let is_lost = state.silent.contains(&node.name) && !node.ready;
         unhealthy += usize::from(is_lost || state.cloud.is_impaired(&node.name, ONE_LOOK, moment));
     }
-    let broken = unhealthy > (all * 20).div_ceil(100);
-    let told = || format!("{} was repaired while {unhealthy} of {all} nodes were unhealthy", claim.name);
-    broken.then(told).into_iter().collect()
+    let broken = unhealthy > (nodes * 20).div_ceil(100);
+    let complaint =
+        || format!("{} was repaired while {unhealthy} of {nodes} nodes were unhealthy", claim.name);
+    broken.then(complaint).into_iter().collect()
 }

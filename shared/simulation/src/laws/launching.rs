@@ -16,7 +16,7 @@ const TEMPLATE_LIVES: Duration = Duration::from_mins(50);
 /// A launch that is written down asks for nothing of which its run had read that EC2 does not have
 /// it.
 pub(crate) fn asks_again(state: &State, owner: &str, request: &FleetRequest, moment: Moment) -> Vec<String> {
-    let Some(look) = state.looks.of(owner) else { return Vec::new() };
+    let Some(look) = state.looks.by(owner) else { return Vec::new() };
     if may_know_another_claim(state, moment) {
         return Vec::new();
     }

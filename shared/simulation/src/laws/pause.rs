@@ -9,7 +9,7 @@ use crate::time::{Moment, after};
 
 /// The pause that a run has read, and that still counts.
 fn read_by<'s>(state: &'s State, owner: &str, moment: Moment) -> Option<&'s Pause> {
-    let look = state.looks.of(owner)?;
+    let look = state.looks.by(owner)?;
     let ago = moment.elapsed.saturating_sub(look.ledger);
     let was_read = |pause: &&Pause| after(pause.since, ago + CLOCK_TOLERANCE) < moment.at;
     let pause = state.ledger.pause().filter(was_read)?;

@@ -76,7 +76,9 @@ pub(crate) fn overdue(state: &State, uid: &str) -> Vec<String> {
     let lives = |claim: &&NodeClaim| {
         matches!(claim.status.state, ClaimState::Launched | ClaimState::Registered | ClaimState::Initialized)
     };
-    let left = state.ledger.claims().filter(lives).filter(|claim| claim.spec.node_pool == pool.name);
-    left.map(|claim| format!("claim {} lives on, and its NodePool {} was deleted", claim.name, pool.name))
-        .collect()
+    let survivors = state.ledger.claims().filter(lives).filter(|claim| claim.spec.node_pool == pool.name);
+    let complaint = |claim: &NodeClaim| {
+        format!("claim {} lives on, and its NodePool {} was deleted", claim.name, pool.name)
+    };
+    survivors.map(complaint).collect()
 }

@@ -158,8 +158,8 @@ impl Reader {
 
     fn group_images(&mut self, spec: &Spec) -> BTreeMap<String, Vec<String>> {
         for (index, group) in spec.instance_groups.iter().enumerate() {
-            let known = |arch: &String| labels::ARCHITECTURES.contains(&arch.as_str());
-            if group.images.is_empty() || !group.images.iter().all(known) {
+            let is_architecture = |arch: &String| labels::ARCHITECTURES.contains(&arch.as_str());
+            if group.images.is_empty() || !group.images.iter().all(is_architecture) {
                 let field = format!("spec.instanceGroups[{index}].images");
                 self.refuse(field, format!("{:?}", group.images), "amd64, arm64 or both");
             }

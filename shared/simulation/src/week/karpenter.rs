@@ -66,8 +66,8 @@ impl Method {
 /// What a pass decides, if anything.
 pub(crate) fn decide(snapshot: &Snapshot) -> Option<Decision> {
     let (options, settings) = (Options::default(), impatient());
-    let found = candidates(snapshot, &settings, &options);
-    let pass = Pass::of(snapshot, &found, &settings);
+    let survey = candidates(snapshot, &settings, &options);
+    let pass = Pass::new(snapshot, &survey, &settings);
     pass.empty().or_else(|| pass.drifted()).or_else(|| pass.multi_node()).or_else(|| pass.single_node())
 }
 
@@ -81,8 +81,8 @@ pub(crate) struct Considered {
 
 /// All nodes that a pass would look at.
 pub(crate) fn considered(snapshot: &Snapshot) -> Vec<Considered> {
-    let found = candidates(snapshot, &impatient(), &Options::default());
-    let considered = found.candidates.iter().map(|candidate| Considered {
+    let survey = candidates(snapshot, &impatient(), &Options::default());
+    let considered = survey.candidates.iter().map(|candidate| Considered {
         node: candidate.node.name.clone(),
         has_drifted: !candidate.drift.is_empty(),
         may_be_consolidated: candidate.not_consolidated.is_none(),
@@ -95,8 +95,8 @@ pub(crate) fn considered(snapshot: &Snapshot) -> Vec<Considered> {
 /// giving them up disturbs.
 pub(crate) fn ranking(snapshot: &Snapshot) -> BTreeMap<String, i32> {
     let settings = impatient();
-    let found = candidates(snapshot, &settings, &Options::default());
-    let pass = Pass::of(snapshot, &found, &settings);
+    let survey = candidates(snapshot, &settings, &Options::default());
+    let pass = Pass::new(snapshot, &survey, &settings);
     let drained = snapshot.nodes.iter().filter(|node| is_drained(node));
     let drained = drained.map(|node| (node.name.clone(), i32::MIN));
     let in_order = pass.allowed(Method::Drift).into_iter().chain(pass.allowed(Method::SingleNode));
@@ -108,18 +108,18 @@ pub(crate) fn ranking(snapshot: &Snapshot) -> BTreeMap<String, i32> {
 /// more.
 pub(crate) fn confirm(snapshot: &Snapshot, decision: &Decision) -> Option<Decision> {
     let (options, settings) = (Options::default(), impatient());
-    let found = candidates(snapshot, &settings, &options);
-    let pass = Pass::of(snapshot, &found, &settings);
+    let survey = candidates(snapshot, &settings, &options);
+    let pass = Pass::new(snapshot, &survey, &settings);
     let still: Vec<&Candidate<'_>> = pass
         .allowed(decision.method)
         .into_iter()
         .filter(|candidate| decision.nodes.contains(&candidate.node.name))
         .collect();
     if decision.method == Method::Emptiness {
-        return told(decision.method, &still);
+        return decision_by(decision.method, &still);
     }
     let is_whole = still.len() == decision.nodes.len();
-    if is_whole && pass.holds(decision.method, &still) { told(decision.method, &still) } else { None }
+    if is_whole && pass.holds(decision.method, &still) { decision_by(decision.method, &still) } else { None }
 }
 
 /// Karpenter disrupts for any saving at all, and nodes of any age.
@@ -127,7 +127,7 @@ fn impatient() -> DisruptionSettings {
     DisruptionSettings { patience: 0.0, ..DisruptionSettings::default() }
 }
 
-fn told(method: Method, nodes: &[&Candidate<'_>]) -> Option<Decision> {
+fn decision_by(method: Method, nodes: &[&Candidate<'_>]) -> Option<Decision> {
     let is_empty = nodes.iter().all(|candidate| candidate.is_empty());
     let nodes: Vec<String> = nodes.iter().map(|candidate| candidate.node.name.clone()).collect();
     (!nodes.is_empty()).then_some(Decision { method, nodes, is_empty })
@@ -135,22 +135,22 @@ fn told(method: Method, nodes: &[&Candidate<'_>]) -> Option<Decision> {
 
 /// One look at a cluster.
 struct Pass<'c, 'a> {
-    found: &'c Candidates<'a>,
+    survey: &'c Candidates<'a>,
     budgets: Budgets<'a>,
     moving: Moving<'a>,
     snapshot: &'a Snapshot,
 }
 
 impl<'c, 'a> Pass<'c, 'a> {
-    fn of(snapshot: &'a Snapshot, found: &'c Candidates<'a>, settings: &DisruptionSettings) -> Self {
+    fn new(snapshot: &'a Snapshot, survey: &'c Candidates<'a>, settings: &DisruptionSettings) -> Self {
         let rests = |kept: &&KeptNode<'_>| matches!(kept.reason, WhyKept::ConsolidateAfter { .. });
-        let changed = found.kept.iter().filter(rests).map(|kept| kept.node.name.as_str()).collect();
+        let changed = survey.kept.iter().filter(rests).map(|kept| kept.node.name.as_str()).collect();
         let moving = Moving::new(snapshot, changed, settings);
-        Self { found, budgets: Budgets::new(snapshot), moving, snapshot }
+        Self { survey, budgets: Budgets::new(snapshot), moving, snapshot }
     }
 
     fn empty(&self) -> Option<Decision> {
-        told(Method::Emptiness, &self.allowed(Method::Emptiness))
+        decision_by(Method::Emptiness, &self.allowed(Method::Emptiness))
     }
 
     fn drifted(&self) -> Option<Decision> {
@@ -163,7 +163,7 @@ impl<'c, 'a> Pass<'c, 'a> {
 
     fn first_of(&self, method: Method) -> Option<Decision> {
         let first = self.allowed(method).into_iter().find(|candidate| self.holds(method, &[candidate]))?;
-        told(method, &[first])
+        decision_by(method, &[first])
     }
 
     /// A binary search for the longest beginning that works; what works at some length need not
@@ -175,7 +175,7 @@ impl<'c, 'a> Pass<'c, 'a> {
         while least <= most {
             let middle = usize::midpoint(least, most);
             if self.holds(Method::MultiNode, &sorted[..middle]) {
-                best = told(Method::MultiNode, &sorted[..middle]);
+                best = decision_by(Method::MultiNode, &sorted[..middle]);
                 least = middle + 1;
             } else {
                 most = middle - 1;
@@ -187,11 +187,13 @@ impl<'c, 'a> Pass<'c, 'a> {
     /// The candidates of a method, in its order, as many of each pool as its budgets allow.
     fn allowed(&self, method: Method) -> Vec<&'c Candidate<'a>> {
         let mut wanted: Vec<&Candidate<'_>> =
-            self.found.candidates.iter().filter(|candidate| is_for(method, candidate)).collect();
+            self.survey.candidates.iter().filter(|candidate| is_for(method, candidate)).collect();
         if method == Method::Drift {
-            wanted.sort_by_key(|it| (Reverse(it.is_empty()), it.node.created_at, it.node.name.as_str()));
+            wanted.sort_by_key(|candidate| {
+                (Reverse(candidate.is_empty()), candidate.node.created_at, candidate.node.name.as_str())
+            });
         } else {
-            let cost = |it: &Candidate<'_>| self.disruption_cost(it);
+            let cost = |candidate: &Candidate<'_>| self.disruption_cost(candidate);
             wanted.sort_by(|a, b| cost(a).total_cmp(&cost(b)).then_with(|| a.node.name.cmp(&b.node.name)));
         }
         let mut begun: BTreeMap<&str, usize> = BTreeMap::new();
@@ -211,11 +213,11 @@ impl<'c, 'a> Pass<'c, 'a> {
         let pods = candidate.pods.iter().chain(&candidate.lost_pods);
         let evictions: f64 = pods.map(|pod| eviction(pod.spec.priority).max(0.0)).sum();
         let lives = candidate.pool.spec.template.spec.expire_after.get();
-        let left = lives.map_or(1.0, |lives| {
+        let remaining_life = lives.map_or(1.0, |lives| {
             let age = self.snapshot.taken_at.duration_since(candidate.node.created_at).as_secs_f64();
             (1.0 - age / lives.as_secs_f64()).clamp(0.0, 1.0)
         });
-        (1.0 + evictions) * left
+        (1.0 + evictions) * remaining_life
     }
 
     /// Whether these nodes may be given up by a method.

@@ -61,10 +61,10 @@ fn pass(world: &World, offers: &mut Offers, in_vain: &mut Option<InVain>) -> Opt
     if in_vain.as_ref().is_some_and(|last| at < last.at.saturating_add(LOOK)) {
         return None;
     }
-    let known = in_vain.take().filter(|last| (last.cluster, last.claims) == (cluster, claims));
+    let previous = in_vain.take().filter(|last| (last.cluster, last.claims) == (cluster, claims));
     let snapshot = whole(world, offers);
     let candidates = considered(&snapshot);
-    let is_known = known.is_some_and(|last| last.candidates == candidates);
+    let is_known = previous.is_some_and(|last| last.candidates == candidates);
     let decision = if is_known { None } else { decide(&snapshot) };
     if decision.is_none() {
         *in_vain = Some(InVain { cluster, claims, candidates, at });

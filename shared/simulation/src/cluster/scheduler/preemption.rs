@@ -9,24 +9,24 @@ use outrigger_engine::ports::Eviction;
 use outrigger_model::{Pod, PodState, Requirements};
 
 use super::super::Objects;
-use super::{Room, Rooms, Verdict, affinity, spread};
+use super::{Room, Rooms, Scheduled, affinity, spread};
 
 /// What a static pod is owned by; it leaves for nobody.
 const NODE: &str = "Node";
 
 /// What becomes of a pod for which there is no node. One for which pods already leave waits for
 /// them.
-pub(super) fn verdict(objects: &Objects, pod: &Pod, wanted: &[Requirements], rooms: &Rooms<'_>) -> Verdict {
+pub(super) fn verdict(objects: &Objects, pod: &Pod, wanted: &[Requirements], rooms: &Rooms<'_>) -> Scheduled {
     let lowest = objects.pods.lowest_priority();
     let minds_others = spread::required(pod).next().is_some() || affinity::minds(pod);
     if lowest.is_none_or(|lowest| lowest >= pod.spec.priority)
         || minds_others
         || !pod.volume_claims.is_empty()
     {
-        return Verdict::NoNode;
+        return Scheduled::NoNode;
     }
     if let Some(room) = awaited(pod, rooms) {
-        return Verdict::Preempt { node: room.node.name.clone(), victims: Vec::new() };
+        return Scheduled::Preempt { node: room.node.name.clone(), victims: Vec::new() };
     }
     let admitted = rooms.values().filter(|room| super::admits(room.node, room.seems_open, pod, wanted));
     let options = admitted.filter_map(|room| Some((room, victims(objects, pod, room)?)));
@@ -35,7 +35,7 @@ pub(super) fn verdict(objects: &Objects, pod: &Pod, wanted: &[Requirements], roo
         let broken = victims.iter().filter(|victim| breaks_budget(objects, victim)).count();
         (broken, priorities().max(), priorities().sum::<i64>(), victims.len(), room.node.name.as_str())
     });
-    best.map_or(Verdict::NoNode, |(room, victims)| Verdict::Preempt {
+    best.map_or(Scheduled::NoNode, |(room, victims)| Scheduled::Preempt {
         node: room.node.name.clone(),
         victims: victims.iter().map(|victim| victim.uid.clone()).collect(),
     })
@@ -55,7 +55,7 @@ fn victims<'a>(objects: &Objects, pod: &Pod, room: &'a Room<'_>) -> Option<Vec<&
     if lower.is_empty() || !without(room, &lower).has_room(pod) {
         return None;
     }
-    let (leaving, mut victims): (Vec<&Pod>, Vec<&Pod>) = lower.drain(..).partition(|it| is_leaving(it));
+    let (leaving, mut victims): (Vec<&Pod>, Vec<&Pod>) = lower.drain(..).partition(|other| is_leaving(other));
     // Whose budget would break stays first, then the higher, then the older.
     victims.sort_by_key(|victim| {
         let breaks = breaks_budget(objects, victim);

@@ -23,11 +23,11 @@ pub(super) fn allows(pod: &Pod, node: &str, wanted: &[Requirements], rooms: &Roo
             *counts.entry(domain).or_default() += matching.count();
         }
         let here = counts.get(domain.as_str()).copied().unwrap_or_default();
-        let own = usize::from(spread.selector.matches(&pod.labels));
+        let itself = usize::from(spread.selector.matches(&pod.labels));
         let too_few =
             spread.min_domains.is_some_and(|least| counts.len() < usize::try_from(least).unwrap_or(0));
         let least = if too_few { 0 } else { counts.values().min().copied().unwrap_or_default() };
-        here + own <= least + usize::try_from(spread.max_skew).unwrap_or_default()
+        here + itself <= least + usize::try_from(spread.max_skew).unwrap_or_default()
     })
 }
 

@@ -82,9 +82,9 @@ fn all_bearing(dice: &Dice, scenario: &mut Scenario) -> bool {
     for (index, workload) in scenario.workloads.iter_mut().enumerate() {
         let subject = format!("bears all/{index}");
         if dice.happens(&subject, 8) {
-            let all = Toleration { operator: TolerationOperator::Exists, ..Toleration::default() };
+            let every_taint = Toleration { operator: TolerationOperator::Exists, ..Toleration::default() };
             let mut spec = PodSpec::clone(&workload.spec);
-            spec.tolerations.push(all);
+            spec.tolerations.push(every_taint);
             workload.spec = Arc::new(spec);
             workload.do_not_disrupt = Some((*dice.pick(&format!("{subject}/wish"), &WISHES)).into());
             bears = true;

@@ -47,10 +47,10 @@ pub(super) fn in_quiet_times(dice: &Dice, scenario: &mut Scenario, asks: Asks) -
         workload.lasts = None;
         workload.scale.truncate(1);
     }
-    let all = Budget { nodes: "100%".into(), schedule: None, duration: None, reasons: None };
+    let all_nodes = Budget { nodes: "100%".into(), schedule: None, duration: None, reasons: None };
     let mut expires = false;
     for pool in &mut scenario.configuration.node_pools {
-        pool.spec.disruption.budgets = vec![all.clone()];
+        pool.spec.disruption.budgets = vec![all_nodes.clone()];
         pool.spec.limits = None;
         pool.annotations.remove(labels::DRIFT_AT_ONCE);
         expires |=

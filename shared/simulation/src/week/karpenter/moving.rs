@@ -48,7 +48,7 @@ impl<'a> Moving<'a> {
                 .nodes
                 .iter()
                 .filter(|node| is_drained(node))
-                .map(|it| it.name.as_str())
+                .map(|node| node.name.as_str())
                 .collect(),
             changed,
             balances: balances(snapshot, &Options::default()),

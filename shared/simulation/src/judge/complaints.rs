@@ -35,27 +35,27 @@ pub(crate) fn complaints(ending: &Ending, asks: Asks, duration: Duration) -> Vec
 /// agree about.
 fn left_over(ending: &Ending) -> Vec<String> {
     let open = ending.intents.iter().filter(|intent| intent.ended_at.is_none());
-    let mut left: Vec<_> = open.map(|intent| format!("launch {} is still open", intent.id)).collect();
-    left.extend(ending.commands.iter().map(|command| format!("command {} is still there", command.id)));
+    let mut leftovers: Vec<_> = open.map(|intent| format!("launch {} is still open", intent.id)).collect();
+    leftovers.extend(ending.commands.iter().map(|command| format!("command {} is still there", command.id)));
     let living: Vec<&NodeClaim> =
         ending.claims.iter().filter(|claim| !claim.status.state.is_terminal()).collect();
     let unready = living.iter().filter(|claim| claim.status.state != ClaimState::Initialized);
-    left.extend(unready.map(|claim| format!("claim {} is still {:?}", claim.name, claim.status.state)));
+    leftovers.extend(unready.map(|claim| format!("claim {} is still {:?}", claim.name, claim.status.state)));
     let held = living.iter().filter(|claim| claim.status.command.is_some());
-    left.extend(held.map(|claim| format!("a command still holds claim {}", claim.name)));
+    leftovers.extend(held.map(|claim| format!("a command still holds claim {}", claim.name)));
     let instances = ending.instances.iter().filter(|(_, launch)| launch != NO_LAUNCH).count();
     let stale = living.iter().filter(|claim| ending.mirrors.get(&claim.name) != Some(&claim.version));
-    left.extend(
+    leftovers.extend(
         stale.map(|claim| format!("the NodeClaim object of {} does not show it as it is", claim.name)),
     );
     for (count, what) in
         [(instances, "instances"), (ending.nodes.len(), "nodes"), (ending.mirrors.len(), "NodeClaim objects")]
     {
         if count != living.len() {
-            left.push(format!("{} claims live, and {count} {what}", living.len()));
+            leftovers.push(format!("{} claims live, and {count} {what}", living.len()));
         }
     }
-    left
+    leftovers
 }
 
 /// Nothing is done any more once demand is fixed and all trouble is over.
