@@ -1,6 +1,7 @@
 //! `cargo xtask absences`: takes each guard away and plays drawn worlds until one of them notices.
 
-use std::num::NonZero;
+mod worlds;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,11 +11,6 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use outrigger_engine::{Guard, Guards};
 use outrigger_simulation::{Failure, Worlds};
-
-/// Worlds make and drop small objects all the time; this allocator plays them a quarter faster than
-/// the system's.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Takes each guard away in turn and plays drawn worlds until a law notices.
 #[derive(Parser)]
@@ -35,22 +31,12 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::from(2)
-        }
-    }
+    worlds::exit(run(&Arguments::parse()))
 }
 
 /// Whether each guard is missed by somebody.
 fn run(arguments: &Arguments) -> Result<bool> {
-    let worlds = Worlds::chance().or_else(|problems| {
-        let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        bail!("{}", lines.join("\n"))
-    })?;
+    let worlds = worlds::valid(Worlds::chance())?;
     let wanted = guards(&arguments.guards)?;
     let mut rows = vec![HEAD.to_owned()];
     let mut is_complete = true;
@@ -89,41 +75,40 @@ fn guards(names: &[String]) -> Result<Vec<Guard>> {
         return Ok(Guard::ALL.to_vec());
     }
     let of_name = |name: &String| Guard::ALL.into_iter().find(|guard| format!("{guard:?}") == *name);
-    let found = names.iter().map(|name| {
-        let known: Vec<_> = Guard::ALL.iter().map(|guard| format!("{guard:?}")).collect();
-        of_name(name).with_context(|| format!("found {name}; allowed: {}", known.join(", ")))
+    let chosen = names.iter().map(|name| {
+        let allowed: Vec<_> = Guard::ALL.iter().map(|guard| format!("{guard:?}")).collect();
+        of_name(name).with_context(|| format!("found {name}; allowed: {}", allowed.join(", ")))
     });
-    found.collect()
+    chosen.collect()
 }
 
 /// The first world that notices. Worlds are played on all processors, and the one of the least seed
 /// counts.
 fn first_to_notice(worlds: &Worlds, guard: Guard, from: u64, seeds: u64) -> Result<Option<Failure>> {
-    let threads = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN).get();
-    let (next, found) = (AtomicU64::new(from), AtomicU64::new(u64::MAX));
+    let (next, least) = (AtomicU64::new(from), AtomicU64::new(u64::MAX));
     let play = || -> Result<Vec<Failure>> {
         let mut noticed = Vec::new();
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= from.saturating_add(seeds) || seed > found.load(Ordering::Relaxed) {
+            if seed >= from.saturating_add(seeds) || seed > least.load(Ordering::Relaxed) {
                 return Ok(noticed);
             }
             let failure = worlds.judge_without(seed, Guards::default().without(guard))?;
             if !failure.complaints.is_empty() {
-                found.fetch_min(seed, Ordering::Relaxed);
+                least.fetch_min(seed, Ordering::Relaxed);
                 noticed.push(failure);
             }
         }
     };
-    let all: Result<Vec<Vec<Failure>>> = thread::scope(|scope| {
-        let players: Vec<_> = (0..threads).map(|_| scope.spawn(play)).collect();
+    let noticed: Result<Vec<Vec<Failure>>> = thread::scope(|scope| {
+        let players: Vec<_> = (0..worlds::threads().get()).map(|_| scope.spawn(play)).collect();
         let joined = players.into_iter().map(|player| match player.join() {
             Ok(noticed) => noticed,
             Err(_) => bail!("a world without {guard:?} panicked"),
         });
         joined.collect()
     });
-    Ok(all?.into_iter().flatten().min_by_key(|failure| failure.seed))
+    Ok(noticed?.into_iter().flatten().min_by_key(|failure| failure.seed))
 }
 
 /// What was noticed, without the names of this world.

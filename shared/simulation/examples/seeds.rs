@@ -1,21 +1,18 @@
 //! `cargo xtask simulate`: plays the worlds of many seeds, and tells of those that fail.
 
+mod worlds;
+
 use std::io::{IsTerminal, Write, stderr};
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Parser;
 use outrigger_simulation::{Failure, Scenario, Worlds};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
-
-/// Worlds make and drop small objects all the time; this allocator plays them a quarter faster than
-/// the system's.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// So many failures are told in full, at once; of the others only the seed.
 const TOLD: usize = 3;
@@ -48,26 +45,18 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .without_time()
         .init();
-    match run(&Arguments::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::from(2)
-        }
-    }
+    worlds::exit(run(&Arguments::parse()))
 }
 
 /// Whether nothing failed.
 fn run(arguments: &Arguments) -> Result<bool> {
-    let worlds = worlds(arguments)?;
+    let worlds = read(arguments)?;
     if arguments.seeds == 1 {
         let outcome = worlds.judge(arguments.from)?;
         println!("{}{}", outcome.story(), verdict(&outcome));
         return Ok(outcome.complaints.is_empty());
     }
-    let available = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
-    let threads = arguments.threads.unwrap_or(available).get();
+    let threads = arguments.threads.unwrap_or_else(worlds::threads).get();
     let last = arguments.from.saturating_add(arguments.seeds).saturating_sub(1);
     let mut progress = Progress::new(arguments.seeds);
     let failures = worlds.run(arguments.from..=last, threads, &mut |outcome| {
@@ -91,8 +80,8 @@ fn run(arguments: &Arguments) -> Result<bool> {
     Ok(seeds.is_empty())
 }
 
-fn worlds(arguments: &Arguments) -> Result<Worlds> {
-    let read = match &arguments.scenario {
+fn read(arguments: &Arguments) -> Result<Worlds> {
+    worlds::valid(match &arguments.scenario {
         None => Worlds::chance(),
         Some(path) => {
             let text = std::fs::read_to_string(path)
@@ -100,10 +89,6 @@ fn worlds(arguments: &Arguments) -> Result<Worlds> {
             Scenario::read(&path.display().to_string(), &text)
                 .map(|scenario| Worlds::Given(Box::new(scenario)))
         }
-    };
-    read.or_else(|problems| {
-        let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        bail!("{}", lines.join("\n"))
     })
 }
 
@@ -126,7 +111,7 @@ struct Progress {
     seeds: u64,
     played: u64,
     failed: usize,
-    told: Instant,
+    shown_at: Instant,
     every: Duration,
 }
 
@@ -134,21 +119,21 @@ impl Progress {
     fn new(seeds: u64) -> Self {
         let every = if stderr().is_terminal() { Duration::from_millis(200) } else { Duration::from_secs(30) };
         let now = Instant::now();
-        Self { began: now, seeds, played: 0, failed: 0, told: now, every }
+        Self { began: now, seeds, played: 0, failed: 0, shown_at: now, every }
     }
 
     fn count(&mut self, outcome: &Failure) {
         self.played += 1;
         self.failed += usize::from(!outcome.complaints.is_empty());
-        if self.told.elapsed() < self.every {
+        if self.shown_at.elapsed() < self.every {
             return;
         }
-        self.told = Instant::now();
+        self.shown_at = Instant::now();
         let (played, failed) = (self.played, self.failed);
         let rate = played as f64 / self.began.elapsed().as_secs_f64();
-        let left = self.seeds.saturating_sub(played) as f64 / rate;
+        let remaining = self.seeds.saturating_sub(played) as f64 / rate;
         let line = format!(
-            "{played} of {} seeds, {failed} failed, {rate:.0} a second, {left:.0} s left",
+            "{played} of {} seeds, {failed} failed, {rate:.0} a second, {remaining:.0} s left",
             self.seeds
         );
         if stderr().is_terminal() {
