@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Something that the world does by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum Due {
     /// A workload gets so many replicas.
     Scale {
         /// Its place in the scenario.
@@ -33,11 +33,11 @@ pub(crate) enum Step {
     /// A command of disruption, by id, was committed just now.
     Committed(String),
     /// A command of disruption, by id, has waited for so long that it must have come to its end.
-    CommandDue(String),
+    CommandEnds(String),
     /// Kubernetes' garbage collector looks at what belongs to objects that are gone.
     CollectGarbage,
     /// A NodePool, by its uid, was deleted so long ago that its nodes must be going.
-    PoolDue(String),
+    PoolGoes(String),
     /// A deploy of a workload goes on, by its place in the scenario.
     RollOn(usize),
     /// A pod has done its work, by uid.
@@ -68,33 +68,33 @@ pub(crate) enum Step {
     Rogue(String),
 }
 
-/// Steps by time.
+/// What is due by time.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
-    steps: BTreeMap<(Duration, u64), Step>,
+    entries: BTreeMap<(Duration, u64), Due>,
     added: u64,
 }
 
 impl Agenda {
-    /// Puts a step on the agenda.
-    pub(crate) fn add(&mut self, at: Duration, step: Step) {
+    /// Puts something on the agenda.
+    pub(crate) fn add(&mut self, at: Duration, due: Due) {
         self.added += 1;
-        self.steps.insert((at, self.added), step);
+        self.entries.insert((at, self.added), due);
     }
 
-    /// Takes the next step that is due.
-    pub(crate) fn due(&mut self, elapsed: Duration) -> Option<Step> {
-        let first = self.steps.first_entry()?;
+    /// Takes the next that is due.
+    pub(crate) fn due(&mut self, elapsed: Duration) -> Option<Due> {
+        let first = self.entries.first_entry()?;
         (first.key().0 <= elapsed).then(|| first.remove())
     }
 
-    /// How many steps were ever added.
+    /// How many were ever added.
     pub(crate) const fn added(&self) -> u64 {
         self.added
     }
 
-    /// When the next step is due.
+    /// When the next is due.
     pub(crate) fn next(&self) -> Option<Duration> {
-        self.steps.first_key_value().map(|((at, _), _)| *at)
+        self.entries.first_key_value().map(|((at, _), _)| *at)
     }
 }

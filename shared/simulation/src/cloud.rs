@@ -4,8 +4,8 @@
 mod buckets;
 mod classes;
 mod health;
+mod market;
 mod mishaps;
-mod port;
 mod refusals;
 mod reservations;
 mod standing;
@@ -21,16 +21,16 @@ use outrigger_engine::ports::{
 };
 use outrigger_model::node_class::CapacityReservation;
 use outrigger_model::{
-    CapacityType, FleetOverride, FleetRequest, Instance, InstanceType, NodeClass, NodeClassRef, PlannedNode,
-    Price, StaticPod, labels,
+    CapacityType, FleetOverride, FleetRequest, Instance, InstanceType, NodeClass, NodeClassRef, Price,
+    StaticPod, labels,
 };
 
-use crate::play::Market;
 use crate::random::draw;
 use crate::scenario::{Promises, Scenario};
 use crate::time::Moment;
 
 pub(crate) use buckets::Buckets;
+pub use market::Market;
 use mishaps::Mishaps;
 pub(crate) use refusals::Refusal;
 use templates::Templates;
@@ -165,7 +165,7 @@ impl Machine {
     /// Whether one of ours launched it for this cluster.
     pub(crate) fn is_ours(&self, cluster: &str) -> bool {
         self.tags.contains_key(labels::INTENT)
-            && self.tags.get(labels::CLUSTER).is_some_and(|found| found == cluster)
+            && self.tags.get(labels::CLUSTER).is_some_and(|name| name == cluster)
     }
 }
 
@@ -197,10 +197,29 @@ impl Ec2 {
             image_updates: 0,
             managed_pools: scenario.managed_pools.clone(),
             group_images: scenario.group_images.clone(),
-            static_pods: classes::told_static_pods(scenario),
+            static_pods: classes::static_pods_of_kops(scenario),
             mishaps: Mishaps::default(),
             reservations: scenario.reservations.clone(),
         }
+    }
+
+    /// What is sold, and for how much.
+    pub(crate) const fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    pub(crate) fn store_catalog(&mut self, catalog: Catalog) {
+        self.catalog = catalog;
+    }
+
+    /// The pools that InstanceGroups ask for.
+    pub(crate) const fn managed_pools(&self) -> &ManagedPools {
+        &self.managed_pools
+    }
+
+    /// Whether new machines never join.
+    pub(crate) const fn set_mute(&mut self, is_mute: bool) {
+        self.is_mute = is_mute;
     }
 
     /// The region.
@@ -235,7 +254,7 @@ impl Ec2 {
     }
 
     /// Lets describe calls lie further behind, or no longer.
-    fn set_bad_day(&mut self, bad: bool) {
+    pub(crate) fn set_bad_day(&mut self, bad: bool) {
         self.describe_lag_millis = if bad { WORST_LAG_MILLIS } else { USUAL_LAG_MILLIS };
     }
 
@@ -244,19 +263,23 @@ impl Ec2 {
         self.droughts.push(drought);
     }
 
-    fn instances_of(&self, tag: &str, value: &str, moment: Moment) -> Vec<Instance> {
+    pub(crate) fn instances_of(&self, tag: &str, value: &str, moment: Moment) -> Vec<Instance> {
         if !self.promises.tags {
             return Vec::new();
         }
         let seen = |machine: &&Machine| machine.visible <= moment.elapsed;
-        let tagged = |machine: &&Machine| machine.tags.get(tag).is_some_and(|found| found == value);
+        let tagged = |machine: &&Machine| machine.tags.get(tag).is_some_and(|text| text == value);
         let there = |machine: &&Machine| machine.state != InstanceState::Terminated;
-        let found = self.machines.values().filter(seen).filter(there).filter(tagged);
-        found.map(|machine| machine.instance.clone()).collect()
+        let machines = self.machines.values().filter(seen).filter(there).filter(tagged);
+        machines.map(|machine| machine.instance.clone()).collect()
     }
 
     /// `CreateFleet` of type instant.
-    fn create_fleet(&mut self, request: &FleetRequest, moment: Moment) -> Result<FleetAnswer, CloudError> {
+    pub(crate) fn create_fleet(
+        &mut self,
+        request: &FleetRequest,
+        moment: Moment,
+    ) -> Result<FleetAnswer, CloudError> {
         if let Some((first, answer)) = self.tokens.get(&request.token).filter(|_| self.promises.tokens) {
             if first == request {
                 return Ok(answer.clone());
@@ -414,19 +437,6 @@ impl Ec2 {
             joins: !self.is_mute,
             visible: moment.elapsed + Duration::from_millis(lag),
         }
-    }
-}
-
-impl Market for Ec2 {
-    fn picked(&self, node: &PlannedNode) -> Option<Price> {
-        let offerings = node.instance_types.iter().flat_map(|kind| {
-            kind.offerings.iter().map(|offering| (kind.name.as_str(), offering.zone.as_str()))
-        });
-        let ranked = offerings.filter_map(|(kind, zone)| {
-            let rank = self.rank(kind, zone, node.capacity_type)?;
-            Some((rank, kind, zone, self.price(kind, zone, node.capacity_type)?))
-        });
-        ranked.min().map(|(.., price)| price)
     }
 }
 

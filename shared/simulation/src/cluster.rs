@@ -1,14 +1,14 @@
 //! The cluster: its objects, the log of their changes that watches read, and the kubelets and
 //! controllers that change them.
 
+mod counts;
 mod departure;
 mod garbage_collection;
 mod health;
 mod kubelet;
 mod pods;
-mod port;
 pub(crate) mod scheduler;
-mod scope;
+pub(crate) mod scope;
 mod static_pods;
 mod volumes;
 mod workloads;
@@ -30,9 +30,9 @@ use outrigger_model::{
 
 use crate::cloud::Machine;
 use crate::scenario::{DisruptionBudget, Scenario};
-use crate::tally::Counts;
 use crate::time::Moment;
 
+use counts::Counts;
 use garbage_collection::DeletedPool;
 use pods::Pods;
 use volumes::Volumes;
@@ -109,7 +109,7 @@ impl Objects {
             made: 0,
             daemon_sets: scenario.daemon_sets.clone(),
             daemon_wishes: scenario.daemon_wishes.clone(),
-            workloads: scenario.workloads.iter().map(Replicas::of).collect(),
+            workloads: scenario.workloads.iter().map(Replicas::new).collect(),
             configuration: garbage_collection::created(&scenario.configuration),
             karpenter_until: scenario.karpenter_until,
             mirrors: BTreeMap::new(),
@@ -157,7 +157,7 @@ impl Objects {
     }
 
     /// The status of one of them from now on.
-    fn write_status(&mut self, object: &ConfiguredRef, status: &ConfiguredStatus) {
+    pub(crate) fn write_status(&mut self, object: &ConfiguredRef, status: &ConfiguredStatus) {
         let same = |present: &&mut ConfiguredObject| &present.reference == object;
         if let Some(present) = self.configuration.objects.iter_mut().find(same) {
             present.status = status.clone();
@@ -165,7 +165,7 @@ impl Objects {
     }
 
     /// The Lease of the Karpenter that lives, or lived, beside us. It renews it all the time.
-    fn karpenter_lease(&self, moment: Moment) -> Option<LeaderLease> {
+    pub(crate) fn karpenter_lease(&self, moment: Moment) -> Option<LeaderLease> {
         let dead_for = moment.elapsed.saturating_sub(self.karpenter_until?);
         let renewed_at = moment.at.saturating_sub(dead_for).ok();
         Some(LeaderLease { holder: "karpenter-0".into(), renewed_at, seconds: 15 })
@@ -199,6 +199,11 @@ impl Objects {
     /// Since when a node is closed for its drain.
     pub(crate) fn closed_since(&self, node: &str) -> Option<Duration> {
         self.closed_at.get(node).copied()
+    }
+
+    /// NodePools and what belongs to them.
+    pub(crate) const fn configuration(&self) -> &Configuration {
+        &self.configuration
     }
 
     /// Volumes.
@@ -239,7 +244,7 @@ impl Objects {
         self.touched.extend(self.nodes.keys().cloned());
     }
 
-    fn namespaces(&self) -> BTreeMap<String, BTreeMap<String, String>> {
+    pub(crate) fn namespaces(&self) -> BTreeMap<String, BTreeMap<String, String>> {
         let named = |pod: &Pod| {
             let name = pod.id.namespace.clone();
             (name.clone(), BTreeMap::from([("kubernetes.io/metadata.name".to_owned(), name)]))
@@ -247,7 +252,7 @@ impl Objects {
         self.pods.values().map(named).collect()
     }
 
-    fn list(&self, scope: Scope) -> (ClusterState, Cursor) {
+    pub(crate) fn list(&self, scope: Scope) -> (ClusterState, Cursor) {
         let nodes = self.nodes.iter().filter(|(_, node)| scope::holds_node(scope, node));
         let pods = self.pods.iter().filter(|(_, pod)| scope::holds_pod(scope, pod));
         let nodes = nodes.map(|(name, node)| (name.clone(), Arc::new(node.clone()))).collect();
@@ -258,7 +263,7 @@ impl Objects {
     }
 
     /// The first change after a version; an error when the log no longer reaches back that far.
-    fn change_after(&self, version: u64) -> Result<Option<(u64, ClusterChange)>, ()> {
+    pub(crate) fn change_after(&self, version: u64) -> Result<Option<(u64, ClusterChange)>, ()> {
         let oldest = self.log.front().map_or(self.version + 1, |(first, _)| *first);
         if version + 1 < oldest && version < self.version {
             return Err(());
@@ -371,9 +376,13 @@ impl Objects {
     }
 
     /// The cloud controller labels a node and takes its taint off.
-    pub(crate) fn label_from_cloud(&mut self, node: &str, known: impl IntoIterator<Item = (String, String)>) {
+    pub(crate) fn label_from_cloud(
+        &mut self,
+        node: &str,
+        cloud_labels: impl IntoIterator<Item = (String, String)>,
+    ) {
         let Some(mut node) = self.nodes.get(node).cloned() else { return };
-        node.labels.extend(known);
+        node.labels.extend(cloud_labels);
         node.taints.retain(|taint| taint.key != UNINITIALIZED);
         self.put_node(node);
     }
@@ -400,9 +409,9 @@ impl Objects {
 
     /// Changes a node if it is still the version that was read; says whether it was, and whether
     /// the change registered it.
-    fn change_node(&mut self, change: &NodeChange, moment: Moment) -> Option<bool> {
-        let found = self.nodes.get(&change.name).filter(|node| self.names_version(change, node));
-        let mut node = found?.clone();
+    pub(crate) fn change_node(&mut self, change: &NodeChange, moment: Moment) -> Option<bool> {
+        let read = self.nodes.get(&change.name).filter(|node| self.names_version(change, node));
+        let mut node = read?.clone();
         let registers =
             change.labels.contains_key(labels::REGISTERED) && !node.labels.contains_key(labels::REGISTERED);
         node.labels.extend(change.labels.clone());
@@ -432,7 +441,7 @@ impl Objects {
             || !self.guards.has(Guard::NodeVersion)
     }
 
-    fn nominate(&mut self, nominated: &NominatedPod, node: &str) {
+    pub(crate) fn nominate(&mut self, nominated: &NominatedPod, node: &str) {
         let open = |pod: &&Pod| pod.id == nominated.pod && pod.node_name.is_none();
         let Some(mut pod) = self.pods.get(&nominated.uid).filter(open).cloned() else { return };
         pod.nominated_node = Some(node.to_owned());
@@ -440,7 +449,7 @@ impl Objects {
         self.put_pod(pod);
     }
 
-    fn publish_event(&mut self, event: &Event) {
+    pub(crate) fn publish_event(&mut self, event: &Event) {
         let entry = self.events.entry((event.about.clone(), event.reason)).or_insert((String::new(), 0));
         entry.0.clone_from(&event.message);
         entry.1 += 1;

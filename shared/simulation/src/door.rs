@@ -1,7 +1,8 @@
 //! The way into the world: one door for each run of a function. It counts the calls, lets faults
 //! happen to them, and is where a function dies when the scenario or a test says so.
 
-mod call;
+mod cloud;
+mod cluster;
 
 use std::error::Error;
 use std::io;
@@ -14,26 +15,16 @@ use outrigger_engine::Ports;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-pub use call::Call;
-pub(crate) use call::Service;
-
+pub(crate) use crate::calls::Call;
+use crate::calls::{Crash, Service};
 use crate::environment::Environment;
 use crate::faults::Fate;
 use crate::laws;
 use crate::scenario::Function;
-use crate::state::State;
+use crate::state::{Halt, State};
 use crate::time::Moment;
 use crate::timeline::Kind;
 use crate::world::World;
-
-/// When a function dies: after a call has done its work, with the answer still on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Crash {
-    /// After so many calls, the first being 1.
-    AfterCalls(u32),
-    /// After the first call of this name.
-    After(Call),
-}
 
 /// Errors that faults can make for a port.
 pub(crate) trait PortError {
@@ -214,9 +205,6 @@ impl Door {
         }
     }
 }
-
-/// A stop of a function before a call, and how long it takes.
-pub(crate) type Halt = (Function, Call, Duration);
 
 /// How long a run of a function stops before a call now, once.
 fn take_halt(halts: &mut Vec<Halt>, function: Function, call: Call) -> Option<Duration> {

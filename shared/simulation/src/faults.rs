@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use outrigger_model::TaintEffect;
 
-use crate::door::{Call, Service};
+use crate::calls::{Call, Service};
 use crate::random::draw;
 use crate::scenario::Function;
 use crate::time::Moment;

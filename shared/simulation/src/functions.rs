@@ -12,7 +12,8 @@ use std::time::Duration;
 use outrigger_engine::{chain, disrupt, lifecycle, provision};
 use tokio::time::{Instant, sleep_until};
 
-use crate::door::{Crash, Door, Run};
+use crate::calls::Crash;
+use crate::door::{Door, Run};
 use crate::faults::Trouble;
 use crate::policy::Policy;
 use crate::random::{draw, happens};
@@ -121,12 +122,12 @@ async fn run(world: &Arc<World>, scenario: &Scenario, function: Function, wake: 
     let owner = begun.owner.clone();
     let deadline = Instant::now() + DEADLINE;
     let door = Door::new(Arc::clone(world), begun);
-    let (died, told) = tokio::select! {
+    let (died, line) = tokio::select! {
         biased;
         () = door.died() => (Some(door.calls()), None),
-        told = tick(&door, scenario, wake, owner, deadline) => (None, told),
+        line = tick(&door, scenario, wake, owner, deadline) => (None, line),
     };
-    end(world, door, died, told);
+    end(world, door, died, line);
 }
 
 /// The next run of a function.
@@ -149,7 +150,7 @@ fn begin(world: &World, function: Function, kills: &[Kill]) -> Run {
 }
 
 /// A run has ended, or has died after so many calls.
-fn end(world: &World, door: Door, died_after: Option<u32>, told: Told) {
+fn end(world: &World, door: Door, died_after: Option<u32>, line: Line) {
     let (function, owner) = door.run();
     let owner = owner.to_owned();
     let environment = door.close();
@@ -160,7 +161,7 @@ fn end(world: &World, door: Door, died_after: Option<u32>, told: Told) {
             Some(_) => state.deaths += 1,
             None => state.keep_warm(function, environment),
         }
-        if let Some((kind, text)) = death.or(told) {
+        if let Some((kind, text)) = death.or(line) {
             state.timeline.add(moment, kind, text);
         }
     });
@@ -184,9 +185,9 @@ fn crash(state: &mut State, function: Function, run: u32, elapsed: Duration) -> 
     })
 }
 
-type Told = Option<(Kind, String)>;
+type Line = Option<(Kind, String)>;
 
-async fn tick(door: &Door, scenario: &Scenario, wake: Wake, owner: String, deadline: Instant) -> Told {
+async fn tick(door: &Door, scenario: &Scenario, wake: Wake, owner: String, deadline: Instant) -> Line {
     let (function, _) = door.run();
     match function {
         Function::Provision => {
@@ -196,7 +197,7 @@ async fn tick(door: &Door, scenario: &Scenario, wake: Wake, owner: String, deadl
             settings.min_values = scenario.min_values;
             settings.patience = wake.patience(settings.window);
             settings.guards = scenario.guards;
-            told(function, provision::tick(door.ports(), &settings, deadline).await, |summary| {
+            line(function, provision::tick(door.ports(), &settings, deadline).await, |summary| {
                 let counts = [
                     (summary.launched.len(), "launched"),
                     (summary.failed.len(), "not launched"),
@@ -218,7 +219,7 @@ async fn tick(door: &Door, scenario: &Scenario, wake: Wake, owner: String, deadl
                 adopt: scenario.adopt,
                 ..lifecycle::LifecycleSettings::new(CLUSTER, owner)
             };
-            told(function, lifecycle::tick(door.ports(), &settings, deadline).await, |summary| {
+            line(function, lifecycle::tick(door.ports(), &settings, deadline).await, |summary| {
                 let counts = [
                     (summary.registered.len(), "registered"),
                     (summary.initialized.len(), "initialised"),
@@ -238,7 +239,7 @@ async fn tick(door: &Door, scenario: &Scenario, wake: Wake, owner: String, deadl
             settings.preferences = scenario.preferences;
             settings.min_values = scenario.min_values;
             settings.guards = scenario.guards;
-            told(function, disrupt::tick(door.ports(), &settings, deadline).await, |summary| {
+            line(function, disrupt::tick(door.ports(), &settings, deadline).await, |summary| {
                 let nodes: usize = summary.committed.values().map(Vec::len).sum();
                 let committed = (nodes > 0).then(|| format!("{} to be disrupted", count(nodes, "node")));
                 let proposed = (summary.proposed > 0)
@@ -251,7 +252,7 @@ async fn tick(door: &Door, scenario: &Scenario, wake: Wake, owner: String, deadl
     }
 }
 
-fn told<S, E: Error>(function: Function, result: Result<S, E>, text: impl FnOnce(&S) -> String) -> Told {
+fn line<S, E: Error>(function: Function, result: Result<S, E>, text: impl FnOnce(&S) -> String) -> Line {
     match result {
         Err(error) => Some((Kind::Trouble, chain(&error))),
         Ok(summary) => {

@@ -25,7 +25,7 @@ use outrigger_model::{IntentState, NodeClaim, NodePool, Quantity, Resources, lab
 
 use crate::cloud::{Ec2, Machine, NO_LAUNCH};
 use crate::scenario::{Event, Scenario};
-use crate::state::{INTENT_TAG, State};
+use crate::state::State;
 use crate::time::Moment;
 
 /// How long the trouble of a world must be over before anything is asked of its pace: functions
@@ -151,7 +151,7 @@ fn leaks(state: &State) -> Vec<String> {
     let ours = state.cloud.live().filter(|machine| machine.is_ours(state.cloud.cluster()));
     let is_partitioned = health::partition(state).is_some();
     let leaked = ours.filter(|machine| !(is_partitioned && machine.token == NO_LAUNCH)).filter(|machine| {
-        let intent = machine.tags.get(INTENT_TAG).map_or("", String::as_str);
+        let intent = machine.tags.get(labels::INTENT).map_or("", String::as_str);
         // What bears our tags and is of no launch is left to people.
         !departure::is_stranger(state, machine)
             && !claimed.contains(machine.instance.id.as_str())
@@ -185,7 +185,7 @@ fn double_launches(state: &State) -> Vec<String> {
     let mut by_intent: BTreeMap<&str, usize> = BTreeMap::new();
     let is_asked_for = |machine: &&Machine| machine.token != NO_LAUNCH && !machine.is_surplus;
     for machine in state.cloud.machines().values().filter(is_asked_for) {
-        *by_intent.entry(machine.tags.get(INTENT_TAG).map_or("", String::as_str)).or_default() += 1;
+        *by_intent.entry(machine.tags.get(labels::INTENT).map_or("", String::as_str)).or_default() += 1;
     }
     let mut broken = Vec::new();
     for intent in state.ledger.intents() {

@@ -4,8 +4,12 @@
 //! [`Scenario::read`] reads what is to happen, [`play`] lets it happen under the very functions
 //! that run in Lambda, and [`Summary`] says what came of it. No world reads a clock, the
 //! environment or a source of randomness: the same scenario makes the same bytes.
+//!
+//! Each room knows only those before it. `scenario` says what is to happen. `cloud`, `cluster` and
+//! `ledger` hold what is there, and `state` joins them. `laws` say what must hold of a state,
+//! `course` is what happens to it, and `door` lets the functions' calls in. Only the ledger's port
+//! still lies beside its table, and not at the door.
 
-pub mod door;
 pub mod functions;
 pub mod judge;
 pub mod play;
@@ -17,9 +21,12 @@ pub mod timeline;
 pub mod week;
 
 mod agenda;
+mod calls;
 mod cloud;
 mod cluster;
+mod course;
 mod demand;
+mod door;
 mod environment;
 mod faults;
 mod laws;
@@ -34,12 +41,13 @@ mod state;
 mod time;
 mod world;
 
-pub use door::{Call, Crash};
+pub use calls::{Call, Crash};
+pub use cloud::Market;
 pub use functions::Kill;
 pub use judge::{Failure, Worlds};
 pub use looks::Listed;
 pub use names::UnknownName;
-pub use play::{Ending, Market, Observer, PlayError, Unobserved, play};
+pub use play::{Ending, Observer, PlayError, Unobserved, play};
 pub use policy::Policy;
 pub use scenario::{
     AccessMode, Cascade, DisruptionBudget, Event, EventKind, Expect, Function, Interruption, Lifetime,

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_model::{
-    Command, ConfiguredObject, Intent, Node, NodeClaim, PlannedNode, Pod, Price, Snapshot,
-};
+use outrigger_model::{Command, ConfiguredObject, Intent, Node, NodeClaim, Pod, Snapshot};
 use tokio::runtime::Builder;
 use tokio::time::sleep_until;
 
+use crate::cloud::Market;
 use crate::demand::Samples;
 use crate::functions::{self, Kill};
 use crate::laws;
@@ -52,13 +51,6 @@ pub trait Observer {
     fn looks(&self) -> bool {
         true
     }
-}
-
-/// Prices of what EC2 launches.
-pub trait Market {
-    /// Dollars per hour of the instance that EC2 picks for a planned node, had its pools room;
-    /// `None` where it sells none of its types.
-    fn picked(&self, node: &PlannedNode) -> Option<Price>;
 }
 
 /// An observer that looks away.
@@ -136,7 +128,7 @@ pub fn play(scenario: &Scenario, kills: &[Kill], observer: &mut dyn Observer) ->
         let end = world.clock().instant(scenario.duration);
         tokio::select! {
             biased;
-            () = go_on(&world, scenario, observer) => {}
+            () = pass_time(&world, scenario, observer) => {}
             () = functions::schedule(&world, scenario, Function::Provision, kills) => {}
             () = functions::bell(&world, scenario, Function::Provision, kills) => {}
             () = functions::schedule(&world, scenario, Function::Lifecycle, kills) => {}
@@ -155,9 +147,9 @@ pub fn play(scenario: &Scenario, kills: &[Kill], observer: &mut dyn Observer) ->
 }
 
 /// The world by itself, until the end of the scenario.
-async fn go_on(world: &Arc<World>, scenario: &Scenario, observer: &mut dyn Observer) {
+async fn pass_time(world: &Arc<World>, scenario: &Scenario, observer: &mut dyn Observer) {
     let mut changes = world.changes();
-    let (mut told, mut samples) = (0, Samples::new(observer.samples_every()));
+    let (mut shown, mut samples) = (0, Samples::new(observer.samples_every()));
     loop {
         while world.with(|state, moment| {
             let happened = state.advance(moment, scenario);
@@ -165,7 +157,7 @@ async fn go_on(world: &Arc<World>, scenario: &Scenario, observer: &mut dyn Obser
             happened
         }) {}
         if observer.looks() {
-            tell(world, scenario, observer, &mut told);
+            tell(world, scenario, observer, &mut shown);
         }
         world.look(|state, moment| {
             if let Some(demand) = samples.take(state, moment) {
@@ -183,18 +175,18 @@ async fn go_on(world: &Arc<World>, scenario: &Scenario, observer: &mut dyn Obser
         changes.mark_unchanged();
         tokio::select! {
             biased;
-            told = changes.changed() => if told.is_err() { return },
+            change = changes.changed() => if change.is_err() { return },
             () = sleep_until(world.clock().instant(until)) => {}
         }
     }
 }
 
 /// Tells an observer what has happened since it was last told, and where the world stands.
-fn tell(world: &World, scenario: &Scenario, observer: &mut dyn Observer, told: &mut usize) {
+fn tell(world: &World, scenario: &Scenario, observer: &mut dyn Observer, shown: &mut usize) {
     let (happenings, figures) = world.look(|state, moment| {
-        (state.timeline.since(*told).to_vec(), figures(state, moment, scenario.duration))
+        (state.timeline.since(*shown).to_vec(), figures(state, moment, scenario.duration))
     });
-    *told += happenings.len();
+    *shown += happenings.len();
     for happening in &happenings {
         observer.happened(happening);
     }

@@ -3,22 +3,14 @@
 
 use std::time::Duration;
 
-use outrigger_engine::interruption::{Delivery, Message, News};
-use outrigger_engine::ports::InstanceState;
+use outrigger_engine::interruption::{Delivery, Message};
 
-use crate::faults::Trouble;
-use crate::random::draw;
-use crate::state::State;
 use crate::time::Moment;
 
 /// How long a message that was received stays unseen, as in `template.yaml`.
 const VISIBILITY: Duration = Duration::from_mins(1);
 /// After so many deliveries a message goes to the dead letters.
 const MOST_DELIVERIES: u32 = 7;
-/// How long an event is under way, usually and when events go astray.
-const USUAL_DELAY_MILLIS: u64 = 1_500;
-const WORST_DELAY_MILLIS: u64 = 150_000;
-
 /// A standard queue with the event bus in front of it.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
@@ -52,7 +44,14 @@ impl Queue {
         self.messages.len()
     }
 
-    fn put(&mut self, message: Message, visible: Duration) {
+    /// The id of one more event.
+    pub(crate) fn next_event_id(&mut self) -> String {
+        self.events += 1;
+        format!("event-{}", self.events)
+    }
+
+    /// A message arrives, and is seen from a time on.
+    pub(crate) fn put(&mut self, message: Message, visible: Duration) {
         self.keys += 1;
         let key = format!("m{}", self.keys);
         self.messages.push(Queued { key, message, visible, deliveries: 0 });
@@ -86,43 +85,12 @@ impl Queue {
 
     /// A message that could not be handled is to come again after so long.
     pub(crate) fn defer(&mut self, key: &str, delay: Duration, moment: Moment) {
-        let found = self.messages.iter_mut().filter(|queued| queued.key == key);
-        found.for_each(|queued| queued.visible = moment.elapsed.saturating_add(delay));
+        let named = self.messages.iter_mut().filter(|queued| queued.key == key);
+        named.for_each(|queued| queued.visible = moment.elapsed.saturating_add(delay));
     }
 
     /// Deletes a message.
     pub(crate) fn delete(&mut self, key: &str) {
         self.messages.retain(|queued| queued.key != key);
-    }
-}
-
-impl State {
-    /// EC2 tells something about an instance.
-    pub(crate) fn announce(&mut self, instance: &str, news: News, moment: Moment) {
-        self.queue.events += 1;
-        let id = format!("event-{}", self.queue.events);
-        let message = Message { id: id.clone(), at: moment.at, news, instances: vec![instance.to_owned()] };
-        let astray = self.faults.open(moment.elapsed).filter_map(|trouble| match trouble {
-            Trouble::Chaos(percent) | Trouble::EventsAstray(percent) => Some(percent),
-            _ => None,
-        });
-        let percent = astray.max().unwrap_or(0);
-        let copies = match draw(self.seed, &format!("{id}/fate"), 200) {
-            drawn if drawn < percent => 0,
-            drawn if drawn < 2 * percent => 2,
-            _ => 1,
-        };
-        for copy in 0..copies {
-            let subject = format!("{id}/delay/{copy}");
-            let is_late = draw(self.seed, &format!("{subject}/late"), 100) < percent;
-            let longest = if is_late { WORST_DELAY_MILLIS } else { USUAL_DELAY_MILLIS };
-            let delay = Duration::from_millis(draw(self.seed, &subject, longest));
-            self.queue.put(message.clone(), moment.elapsed.saturating_add(delay));
-        }
-    }
-
-    /// An instance has come to another state.
-    pub(crate) fn announce_state(&mut self, instance: &str, state: InstanceState, moment: Moment) {
-        self.announce(instance, News::StateChange(state), moment);
     }
 }

@@ -145,20 +145,6 @@ pub(crate) fn summary(state: &State, moment: Moment, scenario: &Scenario) -> Sum
     }
 }
 
-/// Texts with their counts, the commonest first: `3 x a, b`.
-pub(crate) fn grouped(texts: impl Iterator<Item = String>) -> String {
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    for text in texts {
-        *counts.entry(text).or_default() += 1;
-    }
-    let mut counts: Vec<_> = counts.into_iter().collect();
-    counts.sort_by(|(a, x), (b, y)| y.cmp(x).then_with(|| a.cmp(b)));
-    let shown = counts
-        .iter()
-        .map(|(text, count)| if *count > 1 { format!("{count} x {text}") } else { text.clone() });
-    shown.collect::<Vec<_>>().join(", ")
-}
-
 /// Each machine is paid for from its launch until it is told to end.
 fn spent(state: &State, moment: Moment) -> f64 {
     let hours = |from: Duration, until: Option<Duration>| {

@@ -45,39 +45,6 @@ impl Tally {
     }
 }
 
-/// What a cluster counts on the way.
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
-    /// The nodes that pods had to leave, once for each pod, until somebody has asked why.
-    pub left: Vec<String>,
-    /// How long pods that have a node, or had one, waited for it.
-    pub waits: Vec<Duration>,
-    /// How long pods that are gone were on their nodes.
-    pub pod_time: Duration,
-}
-
-impl State {
-    /// Counts the pods that had to leave since this was done last, by why they had to.
-    pub(crate) fn count_departures(&mut self) {
-        for node in std::mem::take(&mut self.cluster.counts.left) {
-            if self.is_taken(&node) {
-                self.interruptions += 1;
-            } else {
-                let claim = self.ledger.claims().find(|claim| claim.instance_id() == Some(&node));
-                let end = claim.and_then(|claim| claim.status.termination.as_ref());
-                let reason = end.map_or("Unknown", |end| end.reason.as_str());
-                *self.evictions.entry(reason).or_default() += 1;
-            }
-        }
-    }
-
-    /// Whether EC2 has taken or will take a node's machine, or an accident has ended it.
-    fn is_taken(&self, node: &str) -> bool {
-        let lives = self.cloud.machines().get(node).is_some_and(crate::cloud::Machine::is_running);
-        self.warned.contains(node) || !lives && !self.given_up.contains(node)
-    }
-}
-
 /// The counts of a world at its end.
 pub(crate) fn tally(state: &State, moment: Moment) -> Tally {
     let cluster = &state.cluster;

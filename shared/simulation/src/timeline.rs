@@ -1,5 +1,6 @@
 //! What happened, and when.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
@@ -62,4 +63,18 @@ impl Timeline {
 /// `1 node`, `2 nodes`.
 pub(crate) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Texts with their counts, the commonest first: `3 x a, b`.
+pub(crate) fn grouped(texts: impl Iterator<Item = String>) -> String {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for text in texts {
+        *counts.entry(text).or_default() += 1;
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by(|(a, x), (b, y)| y.cmp(x).then_with(|| a.cmp(b)));
+    let shown = counts
+        .iter()
+        .map(|(text, count)| if *count > 1 { format!("{count} x {text}") } else { text.clone() });
+    shown.collect::<Vec<_>>().join(", ")
 }

@@ -24,9 +24,9 @@ impl Ec2 {
     pub(crate) fn class(&self, source: &ClassSource) -> NodeClass {
         let reference = source.reference();
         let image = |arch: &str| Image { id: image_id(arch, self.image_updates), arch: arch.to_owned() };
-        let own = self.group_images.get(&reference.name).filter(|_| reference.is_instance_group());
-        let images = match (own, reference.is_instance_group()) {
-            (Some(own), _) => own.iter().map(|arch| image(arch)).collect(),
+        let architectures = self.group_images.get(&reference.name).filter(|_| reference.is_instance_group());
+        let images = match (architectures, reference.is_instance_group()) {
+            (Some(architectures), _) => architectures.iter().map(|arch| image(arch)).collect(),
             (None, true) => vec![image("amd64")],
             (None, false) => labels::ARCHITECTURES.into_iter().map(image).collect(),
         };
@@ -37,6 +37,13 @@ impl Ec2 {
             }
             ClassSource::Ec2(spec) => NodeClass { reservations: self.reservations_of(spec), ..class },
         }
+    }
+
+    /// The same when a function asks for it, from when on its root volume's price is known.
+    pub(crate) fn resolve(&mut self, source: &ClassSource) -> NodeClass {
+        let class = self.class(source);
+        self.volumes.insert(class.reference.name.clone(), class.root_volume.price());
+        class
     }
 
     /// Whether the instance profile of a template does not exist.
@@ -61,8 +68,9 @@ impl Ec2 {
 }
 
 /// The static pods of which kOps' files tell.
-pub(super) fn told_static_pods(scenario: &Scenario) -> Vec<StaticPod> {
-    scenario.static_pods.iter().filter(|it| it.is_told()).map(|it| it.pod.clone()).collect()
+pub(super) fn static_pods_of_kops(scenario: &Scenario) -> Vec<StaticPod> {
+    let of_kops = scenario.static_pods.iter().filter(|of_nodes| of_nodes.is_in_kops_files());
+    of_kops.map(|of_nodes| of_nodes.pod.clone()).collect()
 }
 
 fn resolve(source: &ClassSource, cluster: &str, zones: &[String], images: Vec<Image>) -> NodeClass {

@@ -15,7 +15,7 @@ const NOTICE: Duration = Duration::from_hours(14 * 24);
 
 impl Ec2 {
     /// `DescribeInstanceStatus`: running instances, of whomever, that are not well.
-    pub(super) fn statuses(&self, moment: Moment) -> Vec<InstanceStatus> {
+    pub(crate) fn statuses(&self, moment: Moment) -> Vec<InstanceStatus> {
         let running = |id: &&String| {
             let machine = self.machines.get(*id);
             machine.is_some_and(|m| m.state == InstanceState::Running && m.visible <= moment.elapsed)
@@ -57,7 +57,7 @@ impl Ec2 {
     }
 
     /// Why a machine may not be terminated now, in EC2's words.
-    pub(super) fn protection(&self, id: &str, moment: Moment) -> Option<String> {
+    pub(crate) fn protection(&self, id: &str, moment: Moment) -> Option<String> {
         let is_protected = self.protected.get(id).is_some_and(|until| *until > moment.elapsed);
         let words =
             "may not be terminated. Modify its 'disableApiTermination' instance attribute and try again.";

@@ -7,9 +7,6 @@ use std::time::Duration;
 use outrigger_model::FleetRequest;
 
 use super::Ec2;
-use crate::agenda::Step;
-use crate::state::State;
-use crate::time::Moment;
 
 /// What is to go wrong with the next fleets.
 #[derive(Debug, Default)]
@@ -39,22 +36,16 @@ impl Ec2 {
     pub(crate) fn delay_fleet(&mut self, length: Duration) {
         self.mishaps.delays.push_back(length);
     }
-}
 
-impl State {
-    /// Whether a request is heard only later, and gets no answer.
-    pub(super) fn is_late(&mut self, request: &FleetRequest, moment: Moment) -> bool {
-        let Some(delay) = self.cloud.mishaps.delays.pop_front() else { return false };
-        self.cloud.mishaps.late.push_back(request.clone());
-        self.agenda.add(moment.elapsed.saturating_add(delay), Step::LateFleet);
-        true
+    /// How late a request is heard that gets no answer; `None` where it is heard at once.
+    pub(crate) fn hear_late(&mut self, request: &FleetRequest) -> Option<Duration> {
+        let delay = self.mishaps.delays.pop_front()?;
+        self.mishaps.late.push_back(request.clone());
+        Some(delay)
     }
 
-    /// EC2 carries out a request whose sender has long stopped to wait.
-    pub(crate) fn carry_out_late(&mut self, moment: Moment) {
-        let Some(request) = self.cloud.mishaps.late.pop_front() else { return };
-        let known = self.cloud.machines.len();
-        let answer = self.cloud.create_fleet(&request, moment);
-        self.launched(&request, &answer, known, moment);
+    /// The oldest request that is still to be heard.
+    pub(crate) fn take_late_fleet(&mut self) -> Option<FleetRequest> {
+        self.mishaps.late.pop_front()
     }
 }

@@ -10,7 +10,7 @@ use crate::time::Moment;
 
 impl Ec2 {
     /// `DescribeInstances` for the cluster's tag.
-    pub(super) fn describe(&self, moment: Moment) -> Vec<ports::Machine> {
+    pub(crate) fn describe(&self, moment: Moment) -> Vec<ports::Machine> {
         let seen = |machine: &&Machine| machine.visible <= moment.elapsed;
         let tagged = |machine: &&Machine| machine.tags.get(labels::CLUSTER) == Some(&self.cluster);
         let shown = self.machines.values().filter(seen).filter(tagged);

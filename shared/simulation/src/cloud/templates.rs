@@ -24,7 +24,7 @@ pub(super) struct Templates {
 impl Ec2 {
     /// Our own template for a class, and for a reservation after a `@`, written where it is
     /// missing.
-    pub(super) fn write_template(
+    pub(crate) fn write_template(
         &mut self,
         class: &str,
         content: &OwnTemplate,
@@ -53,7 +53,7 @@ impl Ec2 {
         written
     }
 
-    pub(super) fn delete_template(&mut self, id: &str) {
+    pub(crate) fn delete_template(&mut self, id: &str) {
         self.templates.written.retain(|_, template| template.id != id);
     }
 
@@ -86,15 +86,15 @@ impl Ec2 {
 
     /// The class that a template was written for; `None` where there is no such template.
     pub(super) fn class_of<'t>(&self, template: &'t str) -> Option<&'t str> {
-        let own = template.strip_prefix(&self.own_prefix());
-        let class = own.map(|own| own.split_once('@').map_or(own, |(class, _)| class));
+        let name = template.strip_prefix(&self.own_prefix());
+        let class = name.map(|name| name.split_once('@').map_or(name, |(class, _)| class));
         class
             .filter(|_| self.templates.written.contains_key(template))
             .or_else(|| template.strip_suffix(&format!(".{}", self.cluster)))
     }
 
     /// What is broken when a launch needs a template of our own that we have deleted.
-    pub(super) fn lacks_template(&self, request: &FleetRequest) -> Option<String> {
+    pub(crate) fn lacks_template(&self, request: &FleetRequest) -> Option<String> {
         let name = &request.launch_template;
         let is_gone = name.starts_with(&self.own_prefix()) && self.class_of(name).is_none();
         is_gone.then(|| format!("launch template {name} was deleted while a launch needed it"))

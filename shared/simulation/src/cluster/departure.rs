@@ -14,7 +14,7 @@ use outrigger_model::{
 
 use super::Objects;
 use super::workloads::Replicas;
-use crate::door::Call;
+use crate::calls::Call;
 use crate::scenario::DisruptionBudget;
 use crate::time::{Moment, after};
 
@@ -52,7 +52,7 @@ impl Objects {
         self.lives.get(&pod.uid).cloned().unwrap_or_default()
     }
 
-    pub(super) fn pods_on(&self, node: &str) -> Vec<PodOnNode> {
+    pub(crate) fn pods_on(&self, node: &str) -> Vec<PodOnNode> {
         self.pods
             .on(node)
             .map(|pod| {
@@ -183,15 +183,15 @@ impl Objects {
 
     /// What the Eviction API says to a request, before anything is done.
     pub(crate) fn judge(&self, pod: &Pod) -> Eviction {
-        let Some(found) = self.pods.get(&pod.uid) else { return Eviction::Gone };
-        if found.node_name.is_none() || !asks_budgets(found) {
+        let Some(present) = self.pods.get(&pod.uid) else { return Eviction::Gone };
+        if present.node_name.is_none() || !asks_budgets(present) {
             return Eviction::Accepted;
         }
         let over: Vec<&DisruptionBudget> =
-            self.budgets.iter().filter(|budget| covers(budget, found)).collect();
+            self.budgets.iter().filter(|budget| covers(budget, present)).collect();
         match over.as_slice() {
             [] => Eviction::Accepted,
-            [budget] if self.may_go(budget, found) => Eviction::Accepted,
+            [budget] if self.may_go(budget, present) => Eviction::Accepted,
             [budget] => Eviction::Blocked {
                 why: format!("Cannot evict pod as it would violate the disruption budget {}", budget.id.name),
             },
@@ -300,7 +300,7 @@ impl Objects {
     }
 
     /// A node deleted and our finalizer taken off it.
-    pub(super) fn release_node(&mut self, name: &str, uid: &str, moment: Moment) {
+    pub(crate) fn release_node(&mut self, name: &str, uid: &str, moment: Moment) {
         let Some(mut node) = self.nodes.get(name).filter(|node| node.uid == uid).cloned() else { return };
         node.finalizers.retain(|finalizer| finalizer != labels::TERMINATION_FINALIZER);
         self.put_node(node);
@@ -391,7 +391,7 @@ impl Objects {
     }
 
     /// Why a NodeClaim object may not be changed now, in the API server's words.
-    pub(super) fn check_lock(&self, name: &str, call: Call, moment: Moment) -> Result<(), ClusterError> {
+    pub(crate) fn check_lock(&self, name: &str, call: Call, moment: Moment) -> Result<(), ClusterError> {
         if self.locked.get(name).is_none_or(|until| *until <= moment.elapsed) {
             return Ok(());
         }

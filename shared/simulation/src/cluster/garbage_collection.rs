@@ -104,7 +104,7 @@ impl Objects {
     }
 
     /// A NodeClaim object is gone, and perhaps the last of a NodePool that waits for it.
-    pub(super) fn remove_mirror(&mut self, claim: &str) {
+    pub(crate) fn remove_mirror(&mut self, claim: &str) {
         self.mirrors.remove(claim);
         self.gone_with_definition.remove(claim);
         self.release_pools();

@@ -19,7 +19,7 @@ pub(super) fn holds_pod(scope: Scope, pod: &Pod) -> bool {
 }
 
 /// A change as a watch of a scope shows it, if it does: what is out of scope is gone.
-pub(super) fn change(scope: Scope, change: ClusterChange) -> Option<ClusterChange> {
+pub(crate) fn change(scope: Scope, change: ClusterChange) -> Option<ClusterChange> {
     match change {
         ClusterChange::Pod(_) | ClusterChange::PodGone { .. } if scope == Scope::Nodes => None,
         ClusterChange::Pod(pod) if !holds_pod(scope, &pod) => Some(ClusterChange::PodGone { uid: pod.uid }),

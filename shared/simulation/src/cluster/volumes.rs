@@ -53,7 +53,7 @@ impl Volumes {
     }
 
     /// What the CSINodes tell: how many volumes each driver attaches, by the node's name.
-    pub(super) fn limits(&self) -> BTreeMap<String, BTreeMap<String, u32>> {
+    pub(crate) fn limits(&self) -> BTreeMap<String, BTreeMap<String, u32>> {
         let of_driver = |limit: &u32| BTreeMap::from([(DRIVER.to_owned(), *limit)]);
         self.limits.iter().map(|(node, limit)| (node.clone(), of_driver(limit))).collect()
     }
@@ -84,12 +84,13 @@ impl Volumes {
         zone: Option<&String>,
         in_use: &BTreeSet<PodRef>,
     ) -> Option<String> {
-        let elsewhere = |claim: &&PodRef| self.zones.get(claim).is_some_and(|own| Some(own) != zone);
-        let all = claims(pod);
-        if let Some(claim) = all.iter().find(elsewhere) {
+        let elsewhere =
+            |claim: &&PodRef| self.zones.get(claim).is_some_and(|volume_zone| Some(volume_zone) != zone);
+        let wanted = claims(pod);
+        if let Some(claim) = wanted.iter().find(elsewhere) {
             return Some(format!("its volume {claim} is in another zone"));
         }
-        let taken = all.iter().find(|claim| in_use.contains(claim))?;
+        let taken = wanted.iter().find(|claim| in_use.contains(claim))?;
         Some(format!("its volume {taken} is for one pod, and another pod has it"))
     }
 
@@ -150,7 +151,7 @@ impl Volumes {
     }
 
     /// The VolumeAttachments of some nodes.
-    pub(super) fn attachments(&self, nodes: &BTreeSet<String>, moment: Moment) -> Vec<Attachment> {
+    pub(crate) fn attachments(&self, nodes: &BTreeSet<String>, moment: Moment) -> Vec<Attachment> {
         let there = self.attached.iter().filter(|(_, attached)| !attached.is_over(moment));
         there
             .filter(|((node, _), _)| nodes.contains(node))

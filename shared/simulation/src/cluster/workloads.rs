@@ -25,7 +25,7 @@ pub(super) struct Replicas {
 }
 
 impl Replicas {
-    pub(super) fn of(workload: &Workload) -> Self {
+    pub(super) fn new(workload: &Workload) -> Self {
         let (uids, old, leaving) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         Self { workload: workload.clone(), next_index: 0, wanted: 0, uids, old, leaving }
     }
@@ -122,14 +122,14 @@ impl Objects {
         let name = format!("{}-{}", id.name, ordinal.unwrap_or(present.next_index));
         let wish = present.workload.do_not_disrupt.clone();
         let protection = wish.map(|value| Box::new(Protection { value, started_at: Some(moment.at) }));
-        let own = present.workload.has_volumes && inherited.is_empty();
+        let makes_volume = present.workload.has_volumes && inherited.is_empty();
         let owner_kind = match &present.workload {
             Workload { lasts: Some(_), .. } => "Job",
             Workload { has_stable_names: true, .. } => "StatefulSet",
             _ => "ReplicaSet",
         };
         let pod = Pod {
-            volume_claims: if own { vec![format!("data-{name}")] } else { inherited },
+            volume_claims: if makes_volume { vec![format!("data-{name}")] } else { inherited },
             id: PodRef { namespace: id.namespace.clone(), name },
             uid: uid.clone(),
             labels: Arc::clone(labels),
@@ -146,7 +146,7 @@ impl Objects {
             readiness: Readiness::default(),
             degraded: present.workload.unreadable.clone(),
         };
-        if own && present.workload.access_mode == AccessMode::ReadWriteOncePod {
+        if makes_volume && present.workload.access_mode == AccessMode::ReadWriteOncePod {
             self.volumes.keep_for_one_pod(&pod);
         }
         present.next_index += 1;
@@ -229,7 +229,7 @@ impl Objects {
 
     /// A pod that still has this uid gets a deletion cost of ours, or loses ours; a value of
     /// somebody else stays.
-    pub(super) fn set_deletion_cost(&mut self, pod: &Pod, cost: Option<i32>) {
+    pub(crate) fn set_deletion_cost(&mut self, pod: &Pod, cost: Option<i32>) {
         let is_ours = |present: &&Pod| present.deletion_cost.is_none_or(DeletionCost::is_ours);
         let Some(mut present) = self.pods.get(&pod.uid).filter(is_ours).cloned() else { return };
         present.deletion_cost = cost.map(|cost| DeletionCost { cost, set_by: CostSetter::Outrigger });
@@ -263,7 +263,7 @@ impl Objects {
             self.workloads[workload].old.remove(uid);
             let pod = self.pods.get(uid);
             let inherited = pod.map(|pod| pod.volume_claims.clone()).unwrap_or_default();
-            self.counts.left.extend(pod.and_then(|pod| pod.node_name.clone()));
+            self.counts.departures.extend(pod.and_then(|pod| pod.node_name.clone()));
             if self.workloads[workload].workload.has_stable_names {
                 self.workloads[workload].leaving.insert(uid.to_owned());
                 return;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use outrigger_engine::interruption::{self, Delivery, InterruptSettings, Summary, retry_delay};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{Kill, Told, begin, counted, end, has_functions};
+use super::{Kill, Line, begin, counted, end, has_functions};
 use crate::door::Door;
 use crate::scenario::{Function, Scenario};
 use crate::timeline::{Kind, count};
@@ -36,7 +36,7 @@ async fn poller(world: &Arc<World>, scenario: &Scenario, kills: &[Kill]) {
         let next = next.map(|next| world.clock().instant(next));
         tokio::select! {
             biased;
-            told = changes.changed() => if told.is_err() { return },
+            change = changes.changed() => if change.is_err() { return },
             () = at(next) => {}
         }
     }
@@ -75,10 +75,10 @@ async fn run(world: &Arc<World>, scenario: &Scenario, deliveries: &[Delivery], k
             }
         });
     }
-    end(world, door, died.then_some(calls), summary.as_ref().and_then(told));
+    end(world, door, died.then_some(calls), summary.as_ref().and_then(line));
 }
 
-fn told(summary: &Summary) -> Told {
+fn line(summary: &Summary) -> Line {
     let counts = [
         (summary.ending.len(), "to end"),
         (summary.closed, "closed"),

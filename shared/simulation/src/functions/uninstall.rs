@@ -42,26 +42,26 @@ pub(crate) async fn person(world: &Arc<World>, kills: &[Kill]) {
 /// One run of the command; says whether nothing is left.
 async fn run(world: &Arc<World>, how: Uninstall, kills: &[Kill]) -> bool {
     let door = Door::new(Arc::clone(world), begin(world, Function::Uninstall, kills));
-    let (died, left) = tokio::select! {
+    let (died, remaining) = tokio::select! {
         biased;
         () = door.died() => (Some(door.calls()), None),
-        left = command(&door, how) => (None, Some(left)),
+        remaining = command(&door, how) => (None, Some(remaining)),
     };
-    let told = left.as_ref().map(|left| match left {
-        Ok(left) => (Kind::Function, format!("uninstall: {} left", count(*left, "object"))),
+    let line = remaining.as_ref().map(|remaining| match remaining {
+        Ok(remaining) => (Kind::Function, format!("uninstall: {} left", count(*remaining, "object"))),
         Err(error) => (Kind::Trouble, chain(error)),
     });
-    end(world, door, died, told);
-    matches!(left, Some(Ok(0)))
+    end(world, door, died, line);
+    matches!(remaining, Some(Ok(0)))
 }
 
 /// How many objects carry something of Outrigger's afterwards.
 async fn command(cluster: &dyn Cluster, how: Uninstall) -> Result<usize, ClusterError> {
-    let found = uninstall::survey(cluster).await?;
+    let survey = uninstall::survey(cluster).await?;
     match how {
-        Uninstall::Release => uninstall::release(cluster, &found).await?,
-        Uninstall::Drain => uninstall::drain(cluster, &found).await?,
+        Uninstall::Release => uninstall::release(cluster, &survey).await?,
+        Uninstall::Drain => uninstall::drain(cluster, &survey).await?,
     }
-    let left = uninstall::survey(cluster).await?;
-    Ok(left.nodes.len() + left.node_claims.len())
+    let remaining = uninstall::survey(cluster).await?;
+    Ok(remaining.nodes.len() + remaining.node_claims.len())
 }

@@ -19,7 +19,7 @@ use outrigger_model::{
 
 use super::dice::Dice;
 use super::{Asks, Trial};
-use crate::door::Call;
+use crate::calls::Call;
 use crate::policy::Policy;
 use crate::scenario::{Event, EventKind, Function, Interruption, Mishap, Scale, Scenario, Uninstall};
 

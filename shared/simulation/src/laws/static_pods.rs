@@ -15,7 +15,8 @@ const SHOWN_WITHIN: Duration = Duration::from_mins(1);
 /// files tell of it, or a node of the same class has shown it.
 pub(super) fn were_known(state: &State, scenario: &Scenario, claim: &NodeClaim) -> bool {
     let class = &claim.spec.node_class;
-    let hidden = scenario.static_pods.iter().filter(|it| !it.is_told() || !class.is_instance_group());
+    let hidden =
+        scenario.static_pods.iter().filter(|pod| !pod.is_in_kops_files() || !class.is_instance_group());
     let claims_of_class = state.ledger.claims().filter(|other| other.spec.node_class == *class);
     let nodes: Vec<&str> = claims_of_class.filter_map(|other| other.status.node_name.as_deref()).collect();
     hidden.into_iter().all(|hidden| {

@@ -3,15 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use outrigger_model::{CapacityType, Pause, PauseScope, PodRef, TaintEffect};
+use outrigger_model::{CapacityType, PauseScope, PodRef, TaintEffect};
 use serde::{Deserialize, Serialize};
 
 use super::{Interruption, Mishap};
-use crate::cloud::{Drought, NO_CAPACITY, Refusal};
-use crate::door::{Call, Crash, Service};
-use crate::faults::Trouble;
-use crate::state::State;
-use crate::time::{Moment, after};
+use crate::calls::Call;
 use crate::timeline::count;
 
 /// Something that goes wrong at a time.
@@ -312,110 +308,6 @@ impl Event {
             | EventKind::Uninstall(_) => None,
         }
     }
-
-    fn drought(
-        &self,
-        code: &str,
-        (instance_types, zones, capacity_type): (Vec<String>, Vec<String>, Option<CapacityType>),
-        length: Duration,
-    ) -> Drought {
-        let (from, until) = (self.at, self.at.saturating_add(length));
-        Drought { code: code.to_owned(), instance_types, zones, capacity_type, from, until }
-    }
-
-    /// Lets it happen to the world.
-    pub(crate) fn begin(&self, state: &mut State, moment: Moment) {
-        let mut trouble = |length: &Duration, trouble| state.faults.add(self.at, *length, trouble);
-        match &self.kind {
-            EventKind::InsufficientCapacity { instance_types, zones, capacity_type, length } => {
-                let named = (instance_types.clone(), zones.clone(), *capacity_type);
-                state.cloud.add_drought(self.drought(NO_CAPACITY, named, *length));
-            }
-            EventKind::LaunchErrors { code, instance_types, zones, capacity_type, length } => {
-                if instance_types.is_empty() && zones.is_empty() && capacity_type.is_none() {
-                    let (from, until) = (self.at, self.at.saturating_add(*length));
-                    state.cloud.add_refusal(Refusal { code: code.clone(), from, until });
-                } else {
-                    let named = (instance_types.clone(), zones.clone(), *capacity_type);
-                    state.cloud.add_drought(self.drought(code, named, *length));
-                }
-            }
-            EventKind::RogueTaint { effect, length } => trouble(length, Trouble::RogueTaint(*effect)),
-            EventKind::RogueBinding(length) => trouble(length, Trouble::RogueBinding),
-            EventKind::KubeletsRefuse(length) => trouble(length, Trouble::KubeletsRefuse),
-            EventKind::Throttle { call, length } => trouble(length, Trouble::Throttle(*call)),
-            EventKind::Stuck { call, length } => trouble(length, Trouble::Stuck(*call)),
-            EventKind::ApiServerDown(length) => trouble(length, Trouble::Down(Service::ApiServer)),
-            EventKind::LedgerDown(length) => trouble(length, Trouble::Down(Service::Ledger)),
-            EventKind::CloudDown(length) => trouble(length, Trouble::Down(Service::Cloud)),
-            EventKind::Chaos { percent, length } => trouble(length, Trouble::Chaos(*percent)),
-            EventKind::Slow(length) => trouble(length, Trouble::Slow),
-            EventKind::Freeze { function, before, length } => {
-                state.freezes.push((*function, *before, *length));
-            }
-            EventKind::Hang { function, call, length } => state.hangs.push((*function, *call, *length)),
-            EventKind::Duplicate { function, length } => trouble(length, Trouble::Duplicate(*function)),
-            EventKind::SkewClocks(length) => trouble(length, Trouble::SkewClocks),
-            EventKind::UnsteadyWatches { percent, length } => {
-                trouble(length, Trouble::UnsteadyWatches(*percent));
-            }
-            EventKind::NeverJoin(length) => trouble(length, Trouble::NeverJoin),
-            EventKind::LateJoin(length) => trouble(length, Trouble::LateJoin),
-            EventKind::NeverReady(length) => trouble(length, Trouble::NeverReady),
-            EventKind::PodsHang(length) => trouble(length, Trouble::PodsHang),
-            EventKind::LoseTable => {
-                state.ledger = state.ledger.lost();
-                state.restored_at = Some(moment.elapsed);
-            }
-            EventKind::CopyTable => {
-                let copy = state.ledger.copied(moment.at, state.seed.is_multiple_of(2));
-                state.table_copy = Some(Box::new(copy));
-            }
-            EventKind::RestoreTable => {
-                if let Some(copy) = state.table_copy.clone() {
-                    state.ledger = copy.restored_over(&state.ledger);
-                    state.restored_at = Some(moment.elapsed);
-                }
-            }
-            EventKind::Pause { what, length } => {
-                state.ledger.put_pause(Some(pause(*what, *length, moment)));
-            }
-            EventKind::Resume => state.ledger.put_pause(None),
-            EventKind::DeleteNodes(count) => state.delete_nodes(*count, moment),
-            EventKind::DeleteRunningPods(count) => state.delete_running(*count, moment),
-            EventKind::DeletePods(count) => state.cluster.delete_waiting(*count, moment),
-            EventKind::DeleteNodeClaims(count) => state.delete_claims(*count),
-            EventKind::DeleteNodePools(count, cascade) => state.delete_node_pools(*count, *cascade, moment),
-            EventKind::DeleteDoubles => state.cluster.delete_doubles(moment),
-            EventKind::ConfirmDeletions => state.cluster.confirm_deletions(),
-            EventKind::DeleteDefinition(length) => {
-                trouble(length, Trouble::NoDefinition);
-                state.lost_definition = true;
-                state.cluster.delete_definition();
-            }
-            EventKind::ReclaimInstances(count) => state.reclaim(*count, moment),
-            EventKind::Mishap(mishap, count) => mishap.begin(*count, state, moment),
-            EventKind::StrayInstances(count) => state.appear(*count, true, moment),
-            EventKind::LateInstances(count) => state.appear_late(*count, moment),
-            EventKind::SurplusInstances(count) => state.cloud.add_surplus(*count),
-            EventKind::LateFleet(length) => state.cloud.delay_fleet(*length),
-            EventKind::ForeignInstances(count) => state.appear(*count, false, moment),
-            EventKind::Interruption(what, count) => state.interrupt(*what, *count, moment),
-            EventKind::Roll(workload) => state.roll(workload, moment),
-            EventKind::UpdateImages => state.cloud.update_images(),
-            EventKind::Uninstall(how) => state.uninstall(*how, moment),
-            EventKind::EventsAstray { percent, length } => trouble(length, Trouble::EventsAstray(*percent)),
-            EventKind::KillFunction { function, after } => {
-                state.kills.push((*function, Crash::After(*after)));
-            }
-        }
-    }
-}
-
-/// What somebody says who pauses the functions.
-fn pause(what: PauseScope, length: Option<Duration>, moment: Moment) -> Pause {
-    let until = length.map(|length| after(moment.at, length));
-    Pause { by: "somebody".to_owned(), reason: None, since: moment.at, until, what }
 }
 
 impl fmt::Display for Event {

@@ -3,8 +3,6 @@
 use std::fmt;
 
 use super::wire::KindFile;
-use crate::state::State;
-use crate::time::Moment;
 use crate::timeline::count;
 
 /// What befalls a node, its machine or its objects.
@@ -48,7 +46,7 @@ pub enum Mishap {
 
 impl Mishap {
     /// The mishap that a kind of event in a scenario file is.
-    pub(super) const fn of(kind: KindFile) -> Option<Self> {
+    pub(super) const fn from_kind(kind: KindFile) -> Option<Self> {
         match kind {
             KindFile::FailStatusChecks => Some(Self::FailStatusChecks),
             KindFile::PlanRetirement => Some(Self::PlanRetirement),
@@ -66,29 +64,6 @@ impl Mishap {
             KindFile::AnnotatePods => Some(Self::AnnotatePods),
             KindFile::AddBudgets => Some(Self::AddBudgets),
             _ => None,
-        }
-    }
-
-    /// Lets it befall so many of the oldest nodes.
-    pub(super) fn begin(self, number: usize, state: &mut State, moment: Moment) {
-        for id in state.oldest(number) {
-            match self {
-                Self::FailStatusChecks => state.cloud.fail_check(&id, moment),
-                Self::PlanRetirement => state.cloud.plan_retirement(&id, moment),
-                Self::StopInstances => state.stop(&id, moment),
-                Self::SilenceKubelets => state.silence(&id, moment),
-                Self::BreakHardware => state.cluster.break_hardware(&id, moment),
-                Self::CloseNodes => state.cluster.close_node(&id, moment),
-                Self::CordonNodes => state.cluster.cordon_node(&id),
-                Self::DrainNodes => state.drain_by_hand(&id, moment),
-                Self::DuplicateNodes => state.cluster.duplicate_node(&id, moment),
-                Self::ProtectInstances => state.cloud.protect(&id, moment),
-                Self::ConfuseNodes => state.confuse(&id, moment),
-                Self::LockNodeClaims => state.cluster.lock_mirror(&id, moment),
-                Self::AnnotateNodeClaims => state.cluster.annotate_mirror(&id, moment),
-                Self::AnnotatePods => state.annotate_pods(&id, moment),
-                Self::AddBudgets => state.add_budgets(&id, moment),
-            }
         }
     }
 

@@ -52,7 +52,7 @@ impl StaticPodFile {
 
 impl StaticPodOfNodes {
     /// Whether kOps' files tell of it.
-    pub(crate) fn is_told(&self) -> bool {
+    pub(crate) fn is_in_kops_files(&self) -> bool {
         self.written_by == WrittenBy::Nodeup
     }
 }

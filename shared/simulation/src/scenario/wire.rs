@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::static_pods::StaticPodFile;
 use super::{AccessMode, Cascade, Expect, Function};
-use crate::door::Call;
+use crate::calls::Call;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

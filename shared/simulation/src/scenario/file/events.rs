@@ -167,7 +167,7 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         | KindFile::LockNodeClaims
         | KindFile::AnnotateNodeClaims
         | KindFile::AnnotatePods
-        | KindFile::AddBudgets => EventKind::Mishap(Mishap::of(file.kind)?, file.count?),
+        | KindFile::AddBudgets => EventKind::Mishap(Mishap::from_kind(file.kind)?, file.count?),
         KindFile::StrayInstances => EventKind::StrayInstances(file.count?),
         KindFile::LateInstances => EventKind::LateInstances(file.count?),
         KindFile::SurplusInstances => EventKind::SurplusInstances(file.count?),
@@ -229,6 +229,6 @@ impl KindFile {
                 | Self::Rebalance
                 | Self::ScheduledChange
                 | Self::ForgedTermination
-        ) || Mishap::of(self).is_some()
+        ) || Mishap::from_kind(self).is_some()
     }
 }

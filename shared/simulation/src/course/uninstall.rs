@@ -1,7 +1,7 @@
 //! Outrigger is taken out of the cluster.
 
-use super::State;
 use crate::scenario::{Cascade, Function, Uninstall};
+use crate::state::State;
 use crate::time::Moment;
 
 impl State {
@@ -12,10 +12,5 @@ impl State {
         }
         self.uninstalls = Some(how);
         *self.rings.entry(Function::Uninstall).or_default() += 1;
-    }
-
-    /// Whether the functions are gone, so that no run begins any more.
-    pub(crate) fn is_without_functions(&self) -> bool {
-        self.uninstalls == Some(Uninstall::Release)
     }
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use outrigger_engine::ports::ClusterError;
 use outrigger_model::{NodeClaim, OwnerReference};
 
-use super::State;
-use crate::agenda::Step;
+use crate::agenda::Due;
 use crate::faults::Trouble;
 use crate::laws::pools as laws;
 use crate::scenario::Cascade;
+use crate::state::State;
 use crate::time::Moment;
 use crate::timeline::{Kind, count};
 
@@ -20,9 +20,9 @@ impl State {
     /// Somebody deletes the first NodePools in order of name.
     pub(crate) fn delete_node_pools(&mut self, number: usize, cascade: Cascade, moment: Moment) {
         for uid in self.cluster.delete_node_pools(number, cascade) {
-            self.agenda.add(moment.elapsed.saturating_add(laws::LONGEST_DELETION), Step::PoolDue(uid));
+            self.agenda.add(moment.elapsed.saturating_add(laws::LONGEST_DELETION), Due::PoolGoes(uid));
         }
-        self.agenda.add(moment.elapsed.saturating_add(COLLECTED_AFTER), Step::CollectGarbage);
+        self.agenda.add(moment.elapsed.saturating_add(COLLECTED_AFTER), Due::CollectGarbage);
     }
 
     /// Whether NodeClaims are defined. A definition that is deleted goes with the last of its
@@ -51,7 +51,7 @@ impl State {
     pub(crate) fn mirror(&mut self, claim: &NodeClaim, owner: Option<&OwnerReference>, moment: Moment) {
         self.cluster.put_mirror(&claim.name, claim.version, owner);
         if self.cluster.is_of_deleted_pool(&claim.name) {
-            self.agenda.add(moment.elapsed.saturating_add(COLLECTED_AFTER), Step::CollectGarbage);
+            self.agenda.add(moment.elapsed.saturating_add(COLLECTED_AFTER), Due::CollectGarbage);
         }
     }
 

@@ -16,8 +16,9 @@ use outrigger_model::{
     Pod, PodDisruptionBudget, PodRef,
 };
 
+use super::{Door, PortError, no_answer};
+use crate::calls::Call;
 use crate::cluster::scope;
-use crate::door::{Call, Door, PortError};
 use crate::faults::{Fate, Showing};
 use crate::laws;
 use crate::looks::Listed;
@@ -39,7 +40,7 @@ impl Cluster for Door {
     }
 
     async fn configuration(&self) -> Result<Configuration, ClusterError> {
-        self.call(Call::Configuration, |state, _| Ok(state.cluster.configuration.clone())).await
+        self.call(Call::Configuration, |state, _| Ok(state.cluster.configuration().clone())).await
     }
 
     async fn write_status(
@@ -89,7 +90,7 @@ impl Cluster for Door {
 
     async fn volumes(&self, mounted: &BTreeSet<PodRef>) -> Result<Volumes, ClusterError> {
         self.call(Call::Volumes, |state, _| {
-            let volumes = &state.cluster.volumes;
+            let volumes = state.cluster.volumes();
             Ok(Volumes { claims: volumes.claims(mounted), limits: volumes.limits() })
         })
         .await
@@ -103,13 +104,13 @@ impl Cluster for Door {
     async fn nodes(&self) -> Result<Vec<Node>, ClusterError> {
         self.call(Call::Nodes, |state, moment| {
             self.looks(|owner| state.looks.at_nodes(owner, moment));
-            Ok(state.cluster.nodes.values().cloned().collect())
+            Ok(state.cluster.nodes().values().cloned().collect())
         })
         .await
     }
 
     async fn node(&self, name: &str) -> Result<Option<Node>, ClusterError> {
-        self.call(Call::Node, |state, _| Ok(state.cluster.nodes.get(name).cloned())).await
+        self.call(Call::Node, |state, _| Ok(state.cluster.nodes().get(name).cloned())).await
     }
 
     async fn change_node(&self, change: &NodeChange) -> Result<(), ClusterError> {
@@ -134,7 +135,7 @@ impl Cluster for Door {
 
     async fn release_node(&self, name: &str, uid: &str) -> Result<(), ClusterError> {
         self.call_on(Call::ReleaseNode, name, |state, moment| {
-            state.broken.extend(crate::laws::departure::release(state, name));
+            state.broken.extend(laws::departure::release(state, name));
             state.cluster.release_node(name, uid, moment);
             Ok(())
         })
@@ -166,7 +167,7 @@ impl Cluster for Door {
     }
 
     async fn attachments(&self, nodes: &BTreeSet<String>) -> Result<Vec<Attachment>, ClusterError> {
-        self.call(Call::Attachments, |state, moment| Ok(state.cluster.volumes.attachments(nodes, moment)))
+        self.call(Call::Attachments, |state, moment| Ok(state.cluster.volumes().attachments(nodes, moment)))
             .await
     }
 
@@ -194,7 +195,7 @@ impl Cluster for Door {
     async fn mirrors(&self) -> Result<BTreeMap<String, Mirror>, ClusterError> {
         self.call(Call::Mirrors, |state, moment| {
             self.looks(|owner| state.looks.at_mirrors(owner, moment));
-            Ok(state.cluster.mirrors.clone())
+            Ok(state.cluster.mirrors().clone())
         })
         .await
     }
@@ -320,11 +321,7 @@ impl Watching {
 
 impl PortError for ClusterError {
     fn unknown(call: Call) -> Self {
-        Self::Unreachable {
-            server: SERVER.into(),
-            attempted: call.words().into(),
-            source: crate::door::no_answer(),
-        }
+        Self::Unreachable { server: SERVER.into(), attempted: call.words().into(), source: no_answer() }
     }
 
     fn refused(call: Call) -> Self {

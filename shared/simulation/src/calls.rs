@@ -1,4 +1,4 @@
-//! The calls that a function can make, and what each of them is.
+//! The calls that functions make: what stands behind each, what it takes, and when one kills.
 
 use std::time::Duration;
 
@@ -320,4 +320,13 @@ impl Call {
             Self::Report => Facts::ledger("read a report"),
         }
     }
+}
+
+/// When a function dies: after a call has done its work, with the answer still on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// After so many calls, the first being 1.
+    AfterCalls(u32),
+    /// After the first call of this name.
+    After(Call),
 }

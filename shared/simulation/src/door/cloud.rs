@@ -8,42 +8,37 @@ use outrigger_engine::ports::{
     ClassSource, Cloud, CloudError, FleetAnswer, InstanceStatus, Machine, ManagedPools, Notice, TemplateRef,
     WrittenTemplate,
 };
-use outrigger_model::{FleetRequest, Instance, LaunchTemplate, NodeClass};
+use outrigger_model::{FleetRequest, Instance, LaunchTemplate, NodeClass, labels};
 
-use crate::door::{Call, Door, PortError, Service};
+use super::{Door, PortError, no_answer};
+use crate::calls::{Call, Service};
 use crate::faults::Trouble;
 use crate::laws;
-use crate::state::INTENT_TAG;
 
 #[async_trait]
 impl Cloud for Door {
     async fn catalog(&self) -> Result<Catalog, CloudError> {
-        self.call(Call::Catalog, |state, _| Ok(state.cloud.catalog.clone())).await
+        self.call(Call::Catalog, |state, _| Ok(state.cloud.catalog().clone())).await
     }
 
     async fn survey(&self) -> Result<Catalog, CloudError> {
-        self.call(Call::Survey, |state, _| Ok(state.cloud.catalog.clone())).await
+        self.call(Call::Survey, |state, _| Ok(state.cloud.catalog().clone())).await
     }
 
     async fn store_catalog(&self, catalog: &Catalog) -> Result<(), CloudError> {
         self.call(Call::StoreCatalog, |state, _| {
-            state.cloud.catalog = catalog.clone();
+            state.cloud.store_catalog(catalog.clone());
             Ok(())
         })
         .await
     }
 
     async fn managed_pools(&self) -> Result<ManagedPools, CloudError> {
-        self.call(Call::ManagedPools, |state, _| Ok(state.cloud.managed_pools.clone())).await
+        self.call(Call::ManagedPools, |state, _| Ok(state.cloud.managed_pools().clone())).await
     }
 
     async fn resolve_class(&self, source: &ClassSource) -> Result<NodeClass, CloudError> {
-        self.call(Call::ResolveClass, |state, _| {
-            let class = state.cloud.class(source);
-            state.cloud.volumes.insert(class.reference.name.clone(), class.root_volume.price());
-            Ok(class)
-        })
-        .await
+        self.call(Call::ResolveClass, |state, _| Ok(state.cloud.resolve(source))).await
     }
 
     async fn ensure_template(
@@ -55,8 +50,8 @@ impl Cloud for Door {
             LaunchTemplate::Borrowed { name, version } => {
                 Ok(TemplateRef { name: name.clone(), version: version.clone() })
             }
-            LaunchTemplate::Own(own) => {
-                Ok(state.cloud.write_template(&class.reference.name, own, reservation, moment))
+            LaunchTemplate::Own(template) => {
+                Ok(state.cloud.write_template(&class.reference.name, template, reservation, moment))
             }
             LaunchTemplate::None => Err(CloudError::Unusable {
                 what: class.reference.to_string(),
@@ -84,14 +79,14 @@ impl Cloud for Door {
             if state.is_late(request, moment) {
                 return Err(CloudError::unknown(Call::CreateFleet));
             }
-            let known = state.cloud.machines.len();
-            state.cloud.is_mute =
-                state.faults.open(moment.elapsed).any(|trouble| trouble == Trouble::NeverJoin);
+            let machines_before = state.cloud.machines().len();
+            let mute = state.faults.open(moment.elapsed).any(|trouble| trouble == Trouble::NeverJoin);
+            state.cloud.set_mute(mute);
             let bad = state.faults.open(moment.elapsed).any(|trouble| matches!(trouble, Trouble::Chaos(_)));
             state.cloud.set_bad_day(bad);
             state.broken.extend(state.cloud.lacks_template(request));
             let answer = state.cloud.create_fleet(request, moment);
-            state.launched(request, &answer, known, moment);
+            state.launched(request, &answer, machines_before, moment);
             answer
         })
         .await
@@ -99,7 +94,7 @@ impl Cloud for Door {
 
     async fn instances_of(&self, intent: &str) -> Result<Vec<Instance>, CloudError> {
         self.call(Call::DescribeInstances, |state, moment| {
-            Ok(state.cloud.instances_of(INTENT_TAG, intent, moment))
+            Ok(state.cloud.instances_of(labels::INTENT, intent, moment))
         })
         .await
     }
@@ -128,8 +123,8 @@ impl Cloud for Door {
 
     async fn boot_progress(&self, instance: &str) -> Result<Option<String>, CloudError> {
         self.call(Call::GetConsoleOutput, |state, _| {
-            let known = state.cloud.machines.contains_key(instance);
-            Ok(known.then(|| "nodeup failed and tries again".to_owned()))
+            let is_there = state.cloud.machines().contains_key(instance);
+            Ok(is_there.then(|| "nodeup failed and tries again".to_owned()))
         })
         .await
     }
@@ -145,7 +140,7 @@ impl Cloud for Door {
 
 impl PortError for CloudError {
     fn unknown(call: Call) -> Self {
-        Self::Unknown { service: "EC2", attempted: call.words().into(), source: crate::door::no_answer() }
+        Self::Unknown { service: "EC2", attempted: call.words().into(), source: no_answer() }
     }
 
     fn refused(call: Call) -> Self {

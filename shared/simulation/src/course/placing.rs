@@ -3,8 +3,8 @@
 use outrigger_engine::ports::Binding;
 use outrigger_model::NominatedPod;
 
-use super::State;
 use crate::faults::Trouble;
+use crate::state::State;
 use crate::time::Moment;
 use crate::timeline::Kind;
 
@@ -17,11 +17,11 @@ impl State {
         let refuses = self.faults.open(moment.elapsed).any(|trouble| trouble == Trouble::KubeletsRefuse);
         let (binding, refusal) = self.cluster.bind(pod, node, refuses, moment);
         if let Some(why) = refusal {
-            let told = format!("{} was bound to {node}, which does not take it: {why}", pod.pod);
+            let text = format!("{} was bound to {node}, which does not take it: {why}", pod.pod);
             if is_there && !refuses && !self.faults.watches_are_late(moment) {
-                self.broken.push(told.clone());
+                self.broken.push(text.clone());
             }
-            self.timeline.add(moment, Kind::Trouble, told);
+            self.timeline.add(moment, Kind::Trouble, text);
         }
         binding
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use outrigger_model::PodRef;
 
-use super::State;
-use crate::agenda::Step;
+use crate::agenda::Due;
 use crate::random::draw;
+use crate::state::State;
 use crate::time::Moment;
 use crate::timeline::{Kind, count};
 
@@ -28,7 +28,7 @@ impl State {
 
     pub(super) fn roll_on(&mut self, workload: usize, moment: Moment) {
         if self.cluster.roll_on(workload, moment) {
-            self.agenda.add(moment.elapsed.saturating_add(TURN), Step::RollOn(workload));
+            self.agenda.add(moment.elapsed.saturating_add(TURN), Due::RollOn(workload));
         }
     }
 
@@ -39,7 +39,7 @@ impl State {
             let spread = lifetime.most.saturating_sub(lifetime.least).as_secs();
             let more = draw(self.seed, &format!("lasts/{uid}"), spread.saturating_add(1));
             let takes = lifetime.least.saturating_add(Duration::from_secs(more));
-            self.agenda.add(moment.elapsed.saturating_add(takes), Step::PodIsDone(uid));
+            self.agenda.add(moment.elapsed.saturating_add(takes), Due::PodIsDone(uid));
         }
     }
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use outrigger_model::{Pod, Taint, TaintEffect};
 
-use super::State;
-use crate::agenda::Step;
+use crate::agenda::Due;
 use crate::faults::Trouble;
+use crate::state::State;
 use crate::time::Moment;
 use crate::timeline::Kind;
 
@@ -20,7 +20,7 @@ impl State {
     /// A node was opened: the rogue will see it, if there is one.
     pub(super) fn tempt_rogue(&mut self, node: &str, moment: Moment) {
         if self.rogue(moment).is_some() {
-            self.agenda.add(moment.elapsed + NOTICED_AFTER, Step::Rogue(node.to_owned()));
+            self.agenda.add(moment.elapsed + NOTICED_AFTER, Due::Rogue(node.to_owned()));
         }
     }
 

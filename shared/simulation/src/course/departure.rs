@@ -7,12 +7,13 @@ use std::time::Duration;
 use outrigger_engine::ports::{Eviction, InstanceState};
 use outrigger_model::{ClaimState, Command, Node, NodeClaim, Pod, labels};
 
-use super::State;
-use crate::agenda::Step;
+use crate::agenda::Due;
+use crate::cloud::Machine;
 use crate::faults::Trouble;
 use crate::laws::departure as laws;
 use crate::random::draw;
 use crate::scenario::Function;
+use crate::state::State;
 use crate::time::Moment;
 use crate::timeline::{Kind, count};
 
@@ -76,7 +77,7 @@ impl State {
             self.end_within(uid, grace, moment);
         } else if self.cluster.has_volume_alone(uid) {
             let given_up = moment.elapsed.saturating_add(grace).saturating_add(HANGS_FOR);
-            self.agenda.add(given_up, Step::PodEnds(uid.to_owned()));
+            self.agenda.add(given_up, Due::PodEnds(uid.to_owned()));
         }
     }
 
@@ -92,7 +93,7 @@ impl State {
     fn end_within(&mut self, uid: &str, grace: Duration, moment: Moment) {
         let most = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX).clamp(1, 8_000);
         let takes = Duration::from_millis(1 + draw(self.seed, &format!("end/{uid}"), most));
-        self.agenda.add(moment.elapsed.saturating_add(takes), Step::PodEnds(uid.to_owned()));
+        self.agenda.add(moment.elapsed.saturating_add(takes), Due::PodEnds(uid.to_owned()));
     }
 
     /// A pod has ended, if there is still a kubelet to end it.
@@ -100,7 +101,7 @@ impl State {
         let node = self.cluster.pods().get(uid).and_then(|pod| pod.node_name.clone());
         let heard = node.filter(|node| !self.silent.contains(node));
         let machine = heard.and_then(|node| self.cloud.machines().get(&node));
-        if machine.is_some_and(super::Machine::is_running) {
+        if machine.is_some_and(Machine::is_running) {
             self.cluster.end_pod(uid, moment);
         }
     }
@@ -130,8 +131,8 @@ impl State {
             return false;
         }
         let shuts_down = Duration::from_secs(20 + draw(self.seed, &format!("shutdown/{id}"), 25));
-        self.agenda.add(moment.elapsed.saturating_add(shuts_down), Step::Ended(id.to_owned()));
-        self.agenda.add(moment.elapsed.saturating_add(MISSED_AFTER), Step::Lost(id.to_owned()));
+        self.agenda.add(moment.elapsed.saturating_add(shuts_down), Due::Ended(id.to_owned()));
+        self.agenda.add(moment.elapsed.saturating_add(MISSED_AFTER), Due::Lost(id.to_owned()));
         self.timeline.add(moment, Kind::Node, format!("{id} is being terminated"));
         self.announce_state(id, InstanceState::ShuttingDown, moment);
         true
@@ -198,6 +199,26 @@ impl State {
         self.timeline.add(moment, Kind::Trouble, format!("{} appeared", count(number, "instance")));
     }
 
+    /// Counts the pods that had to leave since this was done last, by why they had to.
+    pub(super) fn count_departures(&mut self) {
+        for node in std::mem::take(&mut self.cluster.counts.departures) {
+            if self.is_taken(&node) {
+                self.interruptions += 1;
+            } else {
+                let claim = self.ledger.claims().find(|claim| claim.instance_id() == Some(&node));
+                let end = claim.and_then(|claim| claim.status.termination.as_ref());
+                let reason = end.map_or("Unknown", |end| end.reason.as_str());
+                *self.evictions.entry(reason).or_default() += 1;
+            }
+        }
+    }
+
+    /// Whether EC2 has taken or will take a node's machine, or an accident has ended it.
+    fn is_taken(&self, node: &str) -> bool {
+        let lives = self.cloud.machines().get(node).is_some_and(Machine::is_running);
+        self.warned.contains(node) || !lives && !self.given_up.contains(node)
+    }
+
     /// A command holds its claims from now on.
     pub(crate) fn committed(
         &mut self,
@@ -207,9 +228,9 @@ impl State {
     ) {
         self.last_writes.insert("a command", moment.elapsed);
         let due = moment.elapsed.saturating_add(crate::laws::disruption::LONGEST_COMMAND);
-        self.agenda.add(due, Step::CommandDue(command.id.clone()));
+        self.agenda.add(due, Due::CommandEnds(command.id.clone()));
         if function == Function::Disrupt {
-            self.agenda.add(moment.elapsed, Step::Committed(command.id.clone()));
+            self.agenda.add(moment.elapsed, Due::Committed(command.id.clone()));
             self.broken.extend(crate::laws::pause::commitment(self, owner, moment));
             self.broken.extend(crate::laws::disruption::proposal(self, command, moment));
             self.broken.extend(crate::laws::budgets::commitment(self, owner, command, moment));

@@ -2,15 +2,20 @@
 
 use std::time::Duration;
 
-use outrigger_engine::interruption::News;
+use outrigger_engine::interruption::{Message, News};
 use outrigger_engine::ports::InstanceState;
 use outrigger_model::{CapacityType, labels};
 
-use super::State;
-use crate::agenda::Step;
+use crate::agenda::Due;
+use crate::faults::Trouble;
+use crate::random::draw;
 use crate::scenario::Interruption;
+use crate::state::State;
 use crate::time::Moment;
 
+/// How long an event is under way, usually and when events go astray.
+const USUAL_DELAY_MILLIS: u64 = 1_500;
+const WORST_DELAY_MILLIS: u64 = 150_000;
 /// From a spot warning to the machine being taken.
 const NOTICE: Duration = Duration::from_mins(2);
 
@@ -23,7 +28,7 @@ impl State {
                     let news = News::SpotInterruption { action: "terminate".into() };
                     self.announce(&id, news, moment);
                     self.warned.insert(id.clone());
-                    self.agenda.add(moment.elapsed.saturating_add(NOTICE), Step::Falls(id));
+                    self.agenda.add(moment.elapsed.saturating_add(NOTICE), Due::Falls(id));
                 }
                 Interruption::Rebalance => self.announce(&id, News::RebalanceRecommendation, moment),
                 Interruption::ScheduledChange => {
@@ -35,6 +40,34 @@ impl State {
                 }
             }
         }
+    }
+
+    /// EC2 tells something about an instance.
+    pub(super) fn announce(&mut self, instance: &str, news: News, moment: Moment) {
+        let id = self.queue.next_event_id();
+        let message = Message { id: id.clone(), at: moment.at, news, instances: vec![instance.to_owned()] };
+        let astray = self.faults.open(moment.elapsed).filter_map(|trouble| match trouble {
+            Trouble::Chaos(percent) | Trouble::EventsAstray(percent) => Some(percent),
+            _ => None,
+        });
+        let percent = astray.max().unwrap_or(0);
+        let copies = match draw(self.seed, &format!("{id}/fate"), 200) {
+            drawn if drawn < percent => 0,
+            drawn if drawn < 2 * percent => 2,
+            _ => 1,
+        };
+        for copy in 0..copies {
+            let subject = format!("{id}/delay/{copy}");
+            let is_late = draw(self.seed, &format!("{subject}/late"), 100) < percent;
+            let longest = if is_late { WORST_DELAY_MILLIS } else { USUAL_DELAY_MILLIS };
+            let delay = Duration::from_millis(draw(self.seed, &subject, longest));
+            self.queue.put(message.clone(), moment.elapsed.saturating_add(delay));
+        }
+    }
+
+    /// An instance has come to another state.
+    pub(super) fn announce_state(&mut self, instance: &str, state: InstanceState, moment: Moment) {
+        self.announce(instance, News::StateChange(state), moment);
     }
 
     /// Machines that run, the oldest first, whether their nodes have joined or not.
