@@ -312,94 +312,97 @@ impl Event {
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.kind {
-            EventKind::InsufficientCapacity { instance_types, zones, capacity_type, .. } => {
-                let listed = |list: &[String], all: &str| {
-                    if list.is_empty() { all.to_owned() } else { list.join(", ") }
-                };
-                let kind = capacity_type.map_or(String::new(), |kind| format!("{kind} "));
-                let types = listed(instance_types, "any type");
-                write!(f, "EC2 has no {kind}capacity for {types} in {}", listed(zones, "any zone"))
+        self.kind.fmt(f)
+    }
+}
+
+impl fmt::Display for EventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InsufficientCapacity { instance_types, zones, capacity_type, .. } => {
+                write!(f, "EC2 has no {}", capacity(instance_types, zones, *capacity_type))
             }
-            EventKind::LaunchErrors { code, .. } => write!(f, "EC2 answers launches with {code}"),
-            EventKind::RogueTaint { effect, .. } => {
-                write!(f, "a rogue taints each node that is opened: {effect}")
-            }
-            EventKind::RogueBinding(_) => f.write_str("a rogue binds a pod to each closed node"),
-            EventKind::KubeletsRefuse(_) => f.write_str("kubelets admit none of our pods"),
-            EventKind::Stuck { call, .. } => write!(f, "one object conflicts with every {call:?}"),
-            EventKind::Throttle { call: None, .. } => f.write_str("EC2 refuses calls for their rate"),
-            EventKind::Throttle { call: Some(call), .. } => write!(f, "{call:?} is refused for its rate"),
-            EventKind::ApiServerDown(_) => f.write_str("the API server does not answer"),
-            EventKind::LedgerDown(_) => f.write_str("the ledger does not answer"),
-            EventKind::CloudDown(_) => f.write_str("EC2 does not answer"),
-            EventKind::Chaos { percent, .. } => write!(f, "{percent} % of all calls fail, functions die"),
-            EventKind::Slow(_) => f.write_str("calls take long"),
-            EventKind::Hang { function, call, length } => {
+            Self::LaunchErrors { code, .. } => write!(f, "EC2 answers launches with {code}"),
+            Self::RogueTaint { effect, .. } => write!(f, "a rogue taints each node that is opened: {effect}"),
+            Self::RogueBinding(_) => f.write_str("a rogue binds a pod to each closed node"),
+            Self::KubeletsRefuse(_) => f.write_str("kubelets admit none of our pods"),
+            Self::Stuck { call, .. } => write!(f, "one object conflicts with every {call:?}"),
+            Self::Throttle { call: None, .. } => f.write_str("EC2 refuses calls for their rate"),
+            Self::Throttle { call: Some(call), .. } => write!(f, "{call:?} is refused for its rate"),
+            Self::ApiServerDown(_) => f.write_str("the API server does not answer"),
+            Self::LedgerDown(_) => f.write_str("the ledger does not answer"),
+            Self::CloudDown(_) => f.write_str("EC2 does not answer"),
+            Self::Chaos { percent, .. } => write!(f, "{percent} % of all calls fail, functions die"),
+            Self::Slow(_) => f.write_str("calls take long"),
+            Self::Hang { function, call, length } => {
                 write!(f, "a {call:?} of {function} will take {} s", length.as_secs())
             }
-            EventKind::Freeze { function, before, length } => {
+            Self::Freeze { function, before, length } => {
                 write!(f, "the next {before:?} of {function} will stand still for {} s", length.as_secs())
             }
-            EventKind::Duplicate { function, .. } => write!(f, "each run of {function} is begun twice"),
-            EventKind::LateJoin(_) => f.write_str("machines join late"),
-            EventKind::SkewClocks(_) => f.write_str("the clocks of API servers are wrong"),
-            EventKind::UnsteadyWatches { percent, .. } => {
+            Self::Duplicate { function, .. } => write!(f, "each run of {function} is begun twice"),
+            Self::LateJoin(_) => f.write_str("machines join late"),
+            Self::SkewClocks(_) => f.write_str("the clocks of API servers are wrong"),
+            Self::UnsteadyWatches { percent, .. } => {
                 write!(f, "{percent} % of what watches show comes late, twice or breaks them off")
             }
-            EventKind::NeverJoin(_) => f.write_str("machines do not join"),
-            EventKind::NeverReady(_) => f.write_str("nodes do not become ready"),
-            EventKind::PodsHang(_) => f.write_str("pods do not end"),
-            EventKind::LoseTable => f.write_str("the ledger's table is lost"),
-            EventKind::CopyTable => f.write_str("the ledger's table is copied"),
-            EventKind::RestoreTable => f.write_str("the ledger's table is restored from its copy"),
-            EventKind::Pause { what, .. } => write!(f, "somebody pauses {what}"),
-            EventKind::Resume => f.write_str("somebody resumes what was paused"),
-            EventKind::DeleteNodes(number) => write!(f, "somebody deletes {}", count(*number, "node")),
-            EventKind::DeleteRunningPods(number) => {
+            Self::NeverJoin(_) => f.write_str("machines do not join"),
+            Self::NeverReady(_) => f.write_str("nodes do not become ready"),
+            Self::PodsHang(_) => f.write_str("pods do not end"),
+            Self::LoseTable => f.write_str("the ledger's table is lost"),
+            Self::CopyTable => f.write_str("the ledger's table is copied"),
+            Self::RestoreTable => f.write_str("the ledger's table is restored from its copy"),
+            Self::Pause { what, .. } => write!(f, "somebody pauses {what}"),
+            Self::Resume => f.write_str("somebody resumes what was paused"),
+            Self::DeleteNodes(number) => write!(f, "somebody deletes {}", count(*number, "node")),
+            Self::DeleteRunningPods(number) => {
                 write!(f, "somebody deletes {}", count(*number, "running pod"))
             }
-            EventKind::DeletePods(number) => write!(f, "somebody deletes {}", count(*number, "waiting pod")),
-            EventKind::DeleteNodeClaims(number) => {
-                write!(f, "somebody deletes {}", count(*number, "NodeClaim"))
-            }
-            EventKind::DeleteNodePools(number, cascade) => {
+            Self::DeletePods(number) => write!(f, "somebody deletes {}", count(*number, "waiting pod")),
+            Self::DeleteNodeClaims(number) => write!(f, "somebody deletes {}", count(*number, "NodeClaim")),
+            Self::DeleteNodePools(number, cascade) => {
                 let kept = if *cascade == Cascade::Orphan { " and keeps the NodeClaims" } else { "" };
                 write!(f, "somebody deletes {}{kept}", count(*number, "NodePool"))
             }
-            EventKind::DeleteDoubles => f.write_str("somebody deletes second nodes"),
-            EventKind::ConfirmDeletions => f.write_str("somebody says that all deletions are meant"),
-            EventKind::DeleteDefinition(_) => f.write_str("the definition of NodeClaims is deleted"),
-            EventKind::ReclaimInstances(number) => write!(f, "EC2 ends {}", count(*number, "instance")),
-            EventKind::Mishap(mishap, number) => mishap.tell(*number, f),
-            EventKind::LateInstances(number) => {
+            Self::DeleteDoubles => f.write_str("somebody deletes second nodes"),
+            Self::ConfirmDeletions => f.write_str("somebody says that all deletions are meant"),
+            Self::DeleteDefinition(_) => f.write_str("the definition of NodeClaims is deleted"),
+            Self::ReclaimInstances(number) => write!(f, "EC2 ends {}", count(*number, "instance")),
+            Self::Mishap(mishap, number) => mishap.tell(*number, f),
+            Self::LateInstances(number) => {
                 write!(f, "{} of launches that are over", count(*number, "instance"))
             }
-            EventKind::SurplusInstances(number) => {
+            Self::SurplusInstances(number) => {
                 write!(f, "EC2 will launch {} too many", count(*number, "instance"))
             }
-            EventKind::LateFleet(length) => {
+            Self::LateFleet(length) => {
                 write!(f, "EC2 will hear the next fleet request {} s late", length.as_secs())
             }
-            EventKind::StrayInstances(number) => {
-                write!(f, "{} of no launch", count(*number, "instance"))
-            }
-            EventKind::ForeignInstances(number) => {
-                write!(f, "{} of somebody else", count(*number, "instance"))
-            }
-            EventKind::Interruption(what, number) => write!(f, "{what} {}", count(*number, "instance")),
-            EventKind::Roll(workload) => write!(f, "{workload} is deployed anew"),
-            EventKind::UpdateImages => f.write_str("node classes get new images"),
-            EventKind::Uninstall(Uninstall::Release) => f.write_str("the functions are removed"),
-            EventKind::Uninstall(Uninstall::Drain) => {
+            Self::StrayInstances(number) => write!(f, "{} of no launch", count(*number, "instance")),
+            Self::ForeignInstances(number) => write!(f, "{} of somebody else", count(*number, "instance")),
+            Self::Interruption(what, number) => write!(f, "{what} {}", count(*number, "instance")),
+            Self::Roll(workload) => write!(f, "{workload} is deployed anew"),
+            Self::UpdateImages => f.write_str("node classes get new images"),
+            Self::Uninstall(Uninstall::Release) => f.write_str("the functions are removed"),
+            Self::Uninstall(Uninstall::Drain) => {
                 f.write_str("all NodePools are deleted, and all nodes are to end")
             }
-            EventKind::EventsAstray { percent, .. } => {
+            Self::EventsAstray { percent, .. } => {
                 write!(f, "{percent} % of EC2's events are lost, doubled or late")
             }
-            EventKind::KillFunction { function, after } => {
+            Self::KillFunction { function, after } => {
                 write!(f, "the next run of {function} will die after {after:?}")
             }
         }
     }
+}
+
+/// What EC2 has none of.
+fn capacity(instance_types: &[String], zones: &[String], capacity_type: Option<CapacityType>) -> String {
+    let listed = |names: &[String], any: &str| {
+        if names.is_empty() { any.to_owned() } else { names.join(", ") }
+    };
+    let kind = capacity_type.map_or(String::new(), |kind| format!("{kind} "));
+    let types = listed(instance_types, "any type");
+    format!("{kind}capacity for {types} in {}", listed(zones, "any zone"))
 }

@@ -1,5 +1,7 @@
 //! The events of a scenario file, each kind with its own fields.
 
+use std::time::Duration;
+
 use outrigger_catalog::Catalog;
 use outrigger_model::{PauseScope, PodRef};
 
@@ -101,19 +103,8 @@ impl Reader {
 fn kind(file: &EventFile) -> Option<EventKind> {
     let length = file.length.map(|span| span.0);
     Some(match file.kind {
-        KindFile::InsufficientCapacity => EventKind::InsufficientCapacity {
-            instance_types: file.instance_types.clone().unwrap_or_default(),
-            zones: file.zones.clone().unwrap_or_default(),
-            capacity_type: file.capacity_type,
-            length: length?,
-        },
-        KindFile::LaunchErrors => EventKind::LaunchErrors {
-            code: file.code.clone()?,
-            instance_types: file.instance_types.clone().unwrap_or_default(),
-            zones: file.zones.clone().unwrap_or_default(),
-            capacity_type: file.capacity_type,
-            length: length?,
-        },
+        KindFile::InsufficientCapacity => insufficient_capacity(file, length?),
+        KindFile::LaunchErrors => launch_errors(file, length?)?,
         KindFile::RogueTaint => EventKind::RogueTaint { effect: file.effect?, length: length? },
         KindFile::RogueBinding => EventKind::RogueBinding(length?),
         KindFile::KubeletsRefuse => EventKind::KubeletsRefuse(length?),
@@ -182,6 +173,25 @@ fn kind(file: &EventFile) -> Option<EventKind> {
         KindFile::UninstallReleasing => EventKind::Uninstall(Uninstall::Release),
         KindFile::UninstallDraining => EventKind::Uninstall(Uninstall::Drain),
         KindFile::EventsAstray => EventKind::EventsAstray { percent: file.percent?, length: length? },
+    })
+}
+
+fn insufficient_capacity(file: &EventFile, length: Duration) -> EventKind {
+    EventKind::InsufficientCapacity {
+        instance_types: file.instance_types.clone().unwrap_or_default(),
+        zones: file.zones.clone().unwrap_or_default(),
+        capacity_type: file.capacity_type,
+        length,
+    }
+}
+
+fn launch_errors(file: &EventFile, length: Duration) -> Option<EventKind> {
+    Some(EventKind::LaunchErrors {
+        code: file.code.clone()?,
+        instance_types: file.instance_types.clone().unwrap_or_default(),
+        zones: file.zones.clone().unwrap_or_default(),
+        capacity_type: file.capacity_type,
+        length,
     })
 }
 
