@@ -87,7 +87,7 @@ impl Cluster {
 
     /// Every object of the kinds above.
     pub(crate) fn read_back(&self) -> Result<Vec<Value>> {
-        let mut all = Vec::new();
+        let mut objects = Vec::new();
         for (kind, collection) in KINDS {
             let mut list = self.api().get(collection)?;
             let version = list["apiVersion"].take();
@@ -97,10 +97,10 @@ impl Cluster {
                     (item["apiVersion"], item["kind"]) = (version.clone(), json!(kind));
                     item
                 });
-                all.extend(named);
+                objects.extend(named);
             }
         }
-        Ok(all)
+        Ok(objects)
     }
 
     /// Deletes all that scenarios make, namespaces aside: nobody here would ever finish their
@@ -121,7 +121,7 @@ impl Cluster {
             let ours: Vec<&Value> = objects.iter().filter(|object| !is_of_the_server(object)).collect();
             in_parallel(&ours, |object| self.delete_one(collection, object))?;
         }
-        self.pods.wait("all pods to be gone", Duration::from_secs(30), |state| state.all.is_empty())?;
+        self.pods.wait("all pods to be gone", Duration::from_secs(30), |state| state.seen.is_empty())?;
         match self.plane.dead_part() {
             Some(part) => bail!("{part} has ended"),
             None => Ok(()),

@@ -21,8 +21,8 @@ use serde_json::json;
 use crate::cluster::{Cluster, in_parallel};
 use crate::joining;
 use crate::planned::{JoinsAs, Planned};
+use crate::rounds::{LONGEST, path};
 use crate::scenario::Scenario;
-use crate::settle::{LONGEST, path};
 use replicas::Replicas;
 
 /// How long a command waits for pods that kube-scheduler has said no to. Events that may help them
@@ -36,7 +36,7 @@ const HEARING: Duration = Duration::from_millis(300);
 
 /// What came of a consolidation.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct Consolidated {
     /// The scenario's name.
     pub(crate) scenario: String,
     /// Nodes of NodePools at first.
@@ -57,29 +57,29 @@ pub(crate) struct Outcome {
     pub(crate) pending: Vec<(PodRef, String)>,
     /// Nano-dollars per hour of all nodes at first.
     pub(crate) before: u64,
-    /// The same after the last command, as it was told at first.
-    pub(crate) told: u64,
+    /// The same after the last command, as the first decision has it.
+    pub(crate) decided: u64,
     /// What the nodes cost that are there after the last command.
-    pub(crate) found: u64,
+    pub(crate) remaining: u64,
     /// How long it took.
     pub(crate) seconds: f64,
 }
 
 /// Consolidates a scenario's cluster until there is nothing more to do.
-pub(crate) fn carry_out(cluster: &Cluster, scenario: &Scenario) -> Result<Outcome> {
+pub(crate) fn consolidate_fully(cluster: &Cluster, scenario: &Scenario) -> Result<Consolidated> {
     let began = Instant::now();
     cluster.clear().context("emptying the cluster")?;
     cluster.create(&scenario.objects)?;
-    let mut pods = Replicas::of(scenario);
+    let mut pods = Replicas::new(scenario);
     cluster.pods.wait("the running pods to be seen", LONGEST, |state| pods.are_in(state))?;
     let (mut outcome, mut snapshot) = (None, a_day_later(cluster, scenario, 1)?);
     for generation in 2..COMMANDS_MAX {
-        let found = decide(scenario, &snapshot)?;
-        mark(cluster, &snapshot, &found)?;
-        let outcome = outcome.get_or_insert_with(|| Outcome::of(scenario, &snapshot, &found));
-        let Some(command) = found.commands.first() else { break };
-        let step = Step { cluster, scenario, snapshot: &snapshot, command };
-        let done = step.carry_out(&mut pods);
+        let consolidation = decide(scenario, &snapshot)?;
+        mark(cluster, &snapshot, &consolidation)?;
+        let outcome = outcome.get_or_insert_with(|| Consolidated::new(scenario, &snapshot, &consolidation));
+        let Some(command) = consolidation.commands.first() else { break };
+        let run = CommandRun { cluster, scenario, snapshot: &snapshot, command };
+        let done = run.finish(&mut pods);
         let done = done.with_context(|| format!("carrying out {:?} of {}", command.delete, scenario.name))?;
         outcome.evicted += done.evicted;
         outcome.bought += done.bought;
@@ -95,15 +95,15 @@ pub(crate) fn carry_out(cluster: &Cluster, scenario: &Scenario) -> Result<Outcom
 /// What disrupt would do.
 fn decide(scenario: &Scenario, snapshot: &Snapshot) -> Result<Consolidation> {
     let (options, settings) = (Options::default(), DisruptionSettings::default());
-    let found = consolidate(snapshot, &options, &settings);
-    let violations = check_consolidation(snapshot, &found, &options);
+    let consolidation = consolidate(snapshot, &options, &settings);
+    let violations = check_consolidation(snapshot, &consolidation, &options);
     ensure!(violations.is_empty(), "{}: the referee refuses it: {violations:?}", scenario.name);
-    Ok(found)
+    Ok(consolidation)
 }
 
 /// Gives nodes that are to go the soft taint, and takes it from the others.
-fn mark(cluster: &Cluster, snapshot: &Snapshot, found: &Consolidation) -> Result<()> {
-    let goes = |node: &Node| found.commands.iter().any(|command| command.delete.contains(&node.name));
+fn mark(cluster: &Cluster, snapshot: &Snapshot, consolidation: &Consolidation) -> Result<()> {
+    let goes = |node: &Node| consolidation.commands.iter().any(|command| command.delete.contains(&node.name));
     let differs = |node: &&Node| goes(node) != node.is_disruption_candidate();
     let differing: Vec<&Node> = snapshot.nodes.iter().filter(differs).collect();
     in_parallel(&differing, |node| {
@@ -131,14 +131,14 @@ fn nodes_of_pools(snapshot: &Snapshot) -> usize {
     snapshot.nodes.iter().filter(|node| node.node_pool().is_some()).count()
 }
 
-impl Outcome {
-    fn of(scenario: &Scenario, snapshot: &Snapshot, found: &Consolidation) -> Self {
+impl Consolidated {
+    fn new(scenario: &Scenario, snapshot: &Snapshot, consolidation: &Consolidation) -> Self {
         Self {
             scenario: scenario.name.clone(),
             nodes_before: nodes_of_pools(snapshot),
-            planned: found.commands.iter().map(|command| command.evictions).sum(),
-            before: total(found.before),
-            told: total(found.after),
+            planned: consolidation.commands.iter().map(|command| command.evictions).sum(),
+            before: total(consolidation.before),
+            decided: total(consolidation.after),
             ..Self::default()
         }
     }
@@ -147,9 +147,9 @@ impl Outcome {
     fn close(&mut self, cluster: &Cluster, pods: &Replicas, snapshot: &Snapshot) {
         self.nodes_after = nodes_of_pools(snapshot);
         let settings = DisruptionSettings::default();
-        self.found = total(consolidate(snapshot, &Options::default(), &settings).before);
+        self.remaining = total(consolidate(snapshot, &Options::default(), &settings).before);
         let state = cluster.pods.lock();
-        let refusal = |pod: &PodRef| state.all.get(pod).and_then(|seen| seen.refusal.clone());
+        let refusal = |pod: &PodRef| state.seen.get(pod).and_then(|seen| seen.refusal.clone());
         self.preempted = pods.preempted;
         self.pending = pods
             .unbound(&state)
@@ -170,8 +170,8 @@ impl Outcome {
         self.preempted += other.preempted;
         self.pending.extend(other.pending);
         self.before += other.before;
-        self.told += other.told;
-        self.found += other.found;
+        self.decided += other.decided;
+        self.remaining += other.remaining;
         self.seconds += other.seconds;
     }
 
@@ -182,7 +182,7 @@ impl Outcome {
 }
 
 /// What a command came to.
-struct Done {
+struct CommandCounts {
     /// Evictions.
     evicted: usize,
     /// Nodes that were bought beside what replaces the ended ones, since kube-scheduler spread the
@@ -191,7 +191,7 @@ struct Done {
 }
 
 /// A command, and what it is carried out on.
-struct Step<'s> {
+struct CommandRun<'s> {
     cluster: &'s Cluster,
     scenario: &'s Scenario,
     /// What was decided from.
@@ -199,35 +199,36 @@ struct Step<'s> {
     command: &'s ConsolidationCommand,
 }
 
-impl Step<'_> {
+impl CommandRun<'_> {
     /// Lets what replaces the nodes join, closes these, makes their pods anew, and lets the nodes
     /// go.
-    fn carry_out(&self, pods: &mut Replicas) -> Result<Done> {
+    fn finish(&self, pods: &mut Replicas) -> Result<CommandCounts> {
         let nothing = Plan::nothing(self.snapshot.taken_at, self.snapshot.generation);
         let plan = Plan { nodes: self.command.replace_with.clone(), ..nothing };
-        let planned = Planned::of(&plan, self.snapshot, JoinsAs::Cheapest)?;
+        let planned = Planned::new(&plan, self.snapshot, JoinsAs::Cheapest)?;
         joining::register_new(self.cluster, self.scenario, &planned.nodes, self.snapshot)?;
         in_parallel(&self.command.delete, |node| taint(self.cluster, node, &Taint::disrupted()))?;
         thread::sleep(HEARING);
-        let mut done = Done { evicted: pods.move_from(self.cluster, &self.command.delete)?, bought: 0 };
-        pods.settle(self.cluster, QUIET_FOR)?;
+        let mut done =
+            CommandCounts { evicted: pods.move_from(self.cluster, &self.command.delete)?, bought: 0 };
+        pods.await_quiet(self.cluster, QUIET_FOR)?;
         if !pods.unbound(&self.cluster.pods.lock()).is_empty() {
-            done.bought = self.place()?;
+            done.bought = self.place_waiting()?;
         }
         joining::open(self.cluster, &planned.nodes)?;
-        pods.settle(self.cluster, QUIET_FOR)?;
+        pods.await_quiet(self.cluster, QUIET_FOR)?;
         in_parallel(&self.command.delete, |node| self.remove(node))?;
         Ok(done)
     }
 
     /// Plans places for the pods that wait, as provision does, and binds those that go to closed
     /// nodes, as lifecycle does; says how many nodes had to be bought beside those of the command.
-    fn place(&self) -> Result<usize> {
+    fn place_waiting(&self) -> Result<usize> {
         // Nodes are named by the generation: no decision has this one.
         let snapshot = a_day_later(self.cluster, self.scenario, self.snapshot.generation + COMMANDS_MAX)?;
         let (plan, _) = provision(&snapshot, &Options::default());
         joining::bind(self.cluster, self.scenario, &plan.existing)?;
-        let planned = Planned::of(&plan, &snapshot, JoinsAs::Cheapest)?;
+        let planned = Planned::new(&plan, &snapshot, JoinsAs::Cheapest)?;
         joining::register_new(self.cluster, self.scenario, &planned.nodes, &snapshot)?;
         joining::bind(self.cluster, self.scenario, &planned.on_new())?;
         joining::open(self.cluster, &planned.nodes)?;

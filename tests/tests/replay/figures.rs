@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::consolidation::Outcome;
-use crate::settle::Figures;
+use crate::consolidation::Consolidated;
+use crate::rounds::Figures;
 
 /// Prints the table's heading.
 pub(crate) fn heading() {
@@ -26,13 +26,13 @@ pub(crate) fn line(one: &Figures) {
         one.nodes,
         one.first_round(),
         one.rounds,
-        one.left,
+        one.unplaced,
         one.planned_cost,
         one.cost_ratio(),
         one.seconds,
     );
-    if one.left_by_right + one.preempted > 0 {
-        println!("    {} left as they may be, {} preempted", one.left_by_right, one.preempted);
+    if one.unplaced_by_right + one.preempted > 0 {
+        println!("    {} left as they may be, {} preempted", one.unplaced_by_right, one.preempted);
     }
     if one.judged > 0 {
         println!(
@@ -67,14 +67,14 @@ pub(crate) fn consolidation_heading() {
         "preempted",
         "pending",
         "$/h",
-        "told",
-        "found",
+        "decided",
+        "left",
         "seconds"
     );
 }
 
 /// Prints a consolidation's line, and why pods are pending.
-pub(crate) fn consolidation_line(one: &Outcome) {
+pub(crate) fn consolidation_line(one: &Consolidated) {
     println!(
         "{:<36} {:>6} {:>6} {:>8} {:>7} {:>7} {:>6} {:>9} {:>7} {:>9.4} {:>9.4} {:>9.4} {:>7.1}",
         one.scenario,
@@ -86,9 +86,9 @@ pub(crate) fn consolidation_line(one: &Outcome) {
         one.bought,
         one.preempted,
         one.pending.len(),
-        Outcome::dollars(one.before),
-        Outcome::dollars(one.told),
-        Outcome::dollars(one.found),
+        Consolidated::dollars(one.before),
+        Consolidated::dollars(one.decided),
+        Consolidated::dollars(one.remaining),
         one.seconds,
     );
     for (pod, words) in &one.pending {

@@ -174,11 +174,11 @@ fn register(cluster: &Cluster, nodes: &[NodeToJoin]) -> Result<()> {
         let placing = json!({"key": labels::PLACING_TAINT, "effect": "NoSchedule"});
         let own = node.taints.iter().map(|taint| json!(taint));
         let taints: Vec<Value> = std::iter::once(placing).chain(own).collect();
-        let mut all = node.labels.clone();
+        let mut all_labels = node.labels.clone();
         // The node plugin of the EBS driver labels its node.
-        all.extend(node.labels.get(labels::ZONE).map(|zone| (CSI_ZONE.to_owned(), zone.clone())));
-        all.insert(labels::REGISTERED.to_owned(), "true".to_owned());
-        let change = json!({"metadata": {"labels": all}, "spec": {"taints": taints}});
+        all_labels.extend(node.labels.get(labels::ZONE).map(|zone| (CSI_ZONE.to_owned(), zone.clone())));
+        all_labels.insert(labels::REGISTERED.to_owned(), "true".to_owned());
+        let change = json!({"metadata": {"labels": all_labels}, "spec": {"taints": taints}});
         cluster.api().merge(&format!("/api/v1/nodes/{}", node.name), &change).map(drop)
     })
 }

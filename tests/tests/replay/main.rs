@@ -15,23 +15,23 @@ mod figures;
 mod joining;
 mod planned;
 mod pods;
+mod rounds;
 mod scenario;
 mod scenarios;
-mod settle;
 mod volumes;
 
 use outrigger_bench::scenario::Scenario as Mix;
 
 use crate::cluster::Cluster;
-use crate::consolidation::{Outcome, carry_out};
+use crate::consolidation::{Consolidated, consolidate_fully};
 use crate::joining::Opening;
+use crate::rounds::{Figures, replay};
 use crate::scenario::Scenario;
 use crate::scenarios::SEED;
-use crate::settle::{Figures, settle};
 
 /// Plays a scenario and prints its line.
 fn play(cluster: &Cluster, scenario: &Scenario) -> Figures {
-    let figures = settle(cluster, scenario, Opening::chosen());
+    let figures = replay(cluster, scenario, Opening::chosen());
     let figures = figures.unwrap_or_else(|error| Figures::failed(&scenario.name, &error));
     figures::line(&figures);
     figures
@@ -68,7 +68,7 @@ const fn asked_of(mix: Mix) -> &'static Asked {
 
 fn check_all_bound(one: &Figures) {
     assert_eq!(one.failure, None, "{}", one.scenario);
-    assert_eq!(one.left, 0, "{}: {:?}", one.scenario, one.refusals);
+    assert_eq!(one.unplaced, 0, "{}: {:?}", one.scenario, one.refusals);
 }
 
 fn check(one: &Figures, asked: &Asked) {
@@ -93,9 +93,9 @@ fn every_rule_comes_true() {
     let cluster = Cluster::start().unwrap();
     figures::heading();
     let scenarios = scenarios::rules().into_iter().filter(is_chosen);
-    let all: Vec<Figures> = scenarios.map(|scenario| play(&cluster, &scenario)).collect();
-    all.iter().for_each(check_all_bound);
-    let total = Figures::total(&all);
+    let played: Vec<Figures> = scenarios.map(|scenario| play(&cluster, &scenario)).collect();
+    played.iter().for_each(check_all_bound);
+    let total = Figures::total(&played);
     figures::line(&total);
     check(&total, &NEARLY);
 }
@@ -117,11 +117,11 @@ fn plans_for_many_pods_come_true() {
 }
 
 /// Carries out the consolidations of some scenarios and prints their table.
-fn carry_out_all(scenarios: impl Iterator<Item = Scenario>) -> Vec<Outcome> {
+fn consolidate_all(scenarios: impl Iterator<Item = Scenario>) -> Vec<Consolidated> {
     let cluster = Cluster::start().unwrap();
     figures::consolidation_heading();
     let one = |scenario: Scenario| {
-        let outcome = carry_out(&cluster, &scenario).unwrap();
+        let outcome = consolidate_fully(&cluster, &scenario).unwrap();
         figures::consolidation_line(&outcome);
         outcome
     };
@@ -130,12 +130,18 @@ fn carry_out_all(scenarios: impl Iterator<Item = Scenario>) -> Vec<Outcome> {
 
 /// What holds of every consolidation: after its commands nothing is pending, and the cluster costs
 /// less.
-fn check_consolidations(all: Vec<Outcome>) {
-    let mut total = Outcome::default();
-    for one in all {
+fn check_consolidations(consolidated: Vec<Consolidated>) {
+    let mut total = Consolidated::default();
+    for one in consolidated {
         assert!(one.commands > 0, "{}: nothing to do", one.scenario);
         assert_eq!(one.pending, [], "{}", one.scenario);
-        assert!(one.found < one.before, "{}: {} of {} nano-dollars", one.scenario, one.found, one.before);
+        assert!(
+            one.remaining < one.before,
+            "{}: {} of {} nano-dollars",
+            one.scenario,
+            one.remaining,
+            one.before
+        );
         total.add(one);
     }
     figures::consolidation_line(&total);
@@ -144,7 +150,7 @@ fn check_consolidations(all: Vec<Outcome>) {
 /// Consolidations of small clusters, one for each rule.
 #[test]
 fn consolidations_come_true() {
-    check_consolidations(carry_out_all(scenarios::consolidations().unwrap().into_iter()));
+    check_consolidations(consolidate_all(scenarios::consolidations().unwrap().into_iter()));
 }
 
 /// Consolidations of drawn clusters of 4 to 10 nodes with 120 to 300 pods.
@@ -153,5 +159,5 @@ fn consolidations_of_drawn_clusters_come_true() {
     let seeds = asked_for("OUTRIGGER_REPLAY_SEEDS").unwrap_or(2);
     let nodes = |seed: u64| 4 + usize::try_from(seed % 7).unwrap();
     let drawn = (SEED..SEED + seeds).map(|seed| scenarios::drawn_running(nodes(seed), seed).unwrap());
-    check_consolidations(carry_out_all(drawn));
+    check_consolidations(consolidate_all(drawn));
 }

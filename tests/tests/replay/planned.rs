@@ -50,7 +50,7 @@ pub(crate) struct NodeToJoin {
 
 impl Planned {
     /// Of our own plan.
-    pub(crate) fn of(plan: &Plan, snapshot: &Snapshot, joins_as: JoinsAs) -> Result<Self> {
+    pub(crate) fn new(plan: &Plan, snapshot: &Snapshot, joins_as: JoinsAs) -> Result<Self> {
         let on_existing = plan.existing.iter().map(|placement| {
             let pods = placement.pods.iter().map(|nominated| nominated.pod.clone());
             (placement.target.name().to_owned(), pods.collect())
@@ -59,7 +59,7 @@ impl Planned {
             nodes: plan
                 .nodes
                 .iter()
-                .map(|node| NodeToJoin::of(node, snapshot, joins_as))
+                .map(|node| NodeToJoin::new(node, snapshot, joins_as))
                 .collect::<Result<_>>()?,
             on_existing: on_existing.collect(),
             price: plan.price() + plan.node_price(),
@@ -88,36 +88,36 @@ impl Planned {
 }
 
 impl NodeToJoin {
-    fn of(node: &PlannedNode, snapshot: &Snapshot, joins_as: JoinsAs) -> Result<Self> {
+    fn new(node: &PlannedNode, snapshot: &Snapshot, joins_as: JoinsAs) -> Result<Self> {
         let pool = snapshot.node_pools.iter().find(|pool| pool.name == node.spec.node_pool);
         let offer = pool.and_then(|pool| snapshot.offer_for(pool)).context("a plan for an unknown pool")?;
-        let known = offer.instance_types.iter();
-        let offered = known.filter_map(|kind| {
+        let types = offer.instance_types.iter();
+        let offered = types.filter_map(|kind| {
             Some((kind, node.instance_types.iter().find(|ranked| ranked.name == kind.name)?))
         });
-        let found = match joins_as {
+        let machine = match joins_as {
             JoinsAs::Smallest => offered.min_by_key(|(kind, _)| size(kind)),
             JoinsAs::Cheapest => offered.min_by_key(|(kind, ranked)| (ranked.price(), size(kind))),
         };
         let (kind, ranked) =
-            found.with_context(|| format!("{} offers no instance type that is known", node.claim))?;
+            machine.with_context(|| format!("{} offers no instance type that is known", node.claim))?;
         let zone = ranked.offerings.first().map(|offering| offering.zone.clone()).unwrap_or_default();
         let reservation = node.spec.requirements.get(labels::RESERVATION_ID).and_then(Requirement::any);
         let reservation = reservation.filter(|_| node.capacity_type == CapacityType::Reserved);
         // As registration gives them: the type's, then the claim's, then what the instance is.
-        let mut all = kind.labels.clone();
-        all.extend(node.spec.labels.clone());
-        all.extend(reservation.map(|id| (labels::RESERVATION_ID.to_owned(), id)));
+        let mut all_labels = kind.labels.clone();
+        all_labels.extend(node.spec.labels.clone());
+        all_labels.extend(reservation.map(|id| (labels::RESERVATION_ID.to_owned(), id)));
         let of_instance = [
             (labels::ZONE, zone),
             (labels::CAPACITY_TYPE, node.capacity_type.to_string()),
             (labels::NODE_POOL, node.spec.node_pool.clone()),
             (labels::HOSTNAME, node.claim.clone()),
         ];
-        all.extend(of_instance.map(|(key, value)| (key.to_owned(), value)));
+        all_labels.extend(of_instance.map(|(key, value)| (key.to_owned(), value)));
         // What an overlay speaks of is on the machine, although the catalogue does not know it.
         let overlays =
-            snapshot.overlays.iter().filter(|overlay| overlay.requirements.match_labels(&all).is_ok());
+            snapshot.overlays.iter().filter(|overlay| overlay.requirements.match_labels(&all_labels).is_ok());
         let (mut capacity, mut allocatable) = (kind.counted().clone(), kind.allocatable.clone());
         for overlay in overlays {
             capacity.raise_to(&overlay.capacity);
@@ -125,7 +125,7 @@ impl NodeToJoin {
         }
         Ok(Self {
             name: node.claim.clone(),
-            labels: all,
+            labels: all_labels,
             taints: node.spec.taints.clone(),
             startup_taints: node.spec.startup_taints.clone(),
             capacity,

@@ -27,7 +27,7 @@ pub(crate) struct Seen {
 #[derive(Default)]
 pub(crate) struct State {
     /// By namespace and name.
-    pub(crate) all: BTreeMap<PodRef, Seen>,
+    pub(crate) seen: BTreeMap<PodRef, Seen>,
     /// How many were deleted, which is what happens to those that others preempt.
     pub(crate) deleted: usize,
     /// When a pod was last bound or refused in other words.
@@ -40,14 +40,14 @@ pub(crate) struct State {
 impl State {
     /// Those of `pods` that are not bound.
     pub(crate) fn unbound<'p>(&self, pods: &'p [PodRef]) -> Vec<&'p PodRef> {
-        let is_bound = |pod: &PodRef| self.all.get(pod).is_some_and(|seen| seen.node.is_some());
+        let is_bound = |pod: &PodRef| self.seen.get(pod).is_some_and(|seen| seen.node.is_some());
         pods.iter().filter(|pod| !is_bound(pod)).collect()
     }
 
     /// Those that are bound to a node.
     pub(crate) fn on(&self, node: &str) -> Vec<PodRef> {
         let is_there = |(_, seen): &(&PodRef, &Seen)| seen.node.as_deref() == Some(node);
-        self.all.iter().filter(is_there).map(|(pod, _)| pod.clone()).collect()
+        self.seen.iter().filter(is_there).map(|(pod, _)| pod.clone()).collect()
     }
 
     /// How long no pod has been bound or refused in other words, counted from `began` at the
@@ -70,7 +70,7 @@ impl State {
         };
         let pod = PodRef { namespace, name };
         if event["type"] == "DELETED" {
-            self.all.remove(&pod);
+            self.seen.remove(&pod);
             self.deleted += 1;
             return Ok(());
         }
@@ -80,14 +80,14 @@ impl State {
             nominated: text("/status/nominatedNodeName"),
             refusal: refusal(object),
         };
-        match self.all.get_mut(&pod) {
+        match self.seen.get_mut(&pod) {
             // Our own nominations are changes of the object, but say nothing about the scheduler.
             Some(known) if known.node == seen.node && known.refusal == seen.refusal => {
                 (known.uid, known.nominated) = (seen.uid, seen.nominated);
             }
             _ => {
                 self.changed = Some(Instant::now());
-                self.all.insert(pod, seen);
+                self.seen.insert(pod, seen);
             }
         }
         Ok(())

@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use crate::cluster::{Cluster, in_parallel};
 use crate::pods::State;
+use crate::rounds::{LONGEST, path, reference};
 use crate::scenario::Scenario;
-use crate::settle::{LONGEST, path, reference};
 
 /// The pods that are to be there, each with what it is made from.
 pub(super) struct Replicas {
-    all: BTreeMap<PodRef, Value>,
+    pods: BTreeMap<PodRef, Value>,
     /// How many were made anew.
     made: usize,
     /// How many kube-scheduler deleted to make room for others.
@@ -23,24 +23,24 @@ pub(super) struct Replicas {
 
 impl Replicas {
     /// Those of a scenario's running pods that a ReplicaSet owns.
-    pub(super) fn of(scenario: &Scenario) -> Self {
+    pub(super) fn new(scenario: &Scenario) -> Self {
         let is_replica = |object: &&Value| {
             object["kind"] == "Pod" && object["metadata"]["ownerReferences"][0]["kind"] == "ReplicaSet"
         };
         let replicas = scenario.objects.iter().filter(is_replica);
-        let all = replicas.map(|object| (reference(object), template(object))).collect();
-        Self { all, made: 0, preempted: 0 }
+        let pods = replicas.map(|object| (reference(object), template(object))).collect();
+        Self { pods, made: 0, preempted: 0 }
     }
 
     /// Whether all of them are seen.
     pub(super) fn are_in(&self, state: &State) -> bool {
-        self.all.keys().all(|pod| state.all.contains_key(pod))
+        self.pods.keys().all(|pod| state.seen.contains_key(pod))
     }
 
     /// Those without a node.
     pub(super) fn unbound(&self, state: &State) -> Vec<PodRef> {
-        let is_bound = |pod: &PodRef| state.all.get(pod).is_some_and(|seen| seen.node.is_some());
-        self.all.keys().filter(|pod| !is_bound(pod)).cloned().collect()
+        let is_bound = |pod: &PodRef| state.seen.get(pod).is_some_and(|seen| seen.node.is_some());
+        self.pods.keys().filter(|pod| !is_bound(pod)).cloned().collect()
     }
 
     /// Deletes those on some nodes and makes them anew; says how many that are.
@@ -48,7 +48,7 @@ impl Replicas {
         let on_them: Vec<PodRef> = {
             let state = cluster.pods.lock();
             let pods = nodes.iter().flat_map(|node| state.on(node));
-            pods.filter(|pod| self.all.contains_key(pod)).collect()
+            pods.filter(|pod| self.pods.contains_key(pod)).collect()
         };
         in_parallel(&on_them, |pod| cluster.api().delete(&path(pod)))?;
         self.replace(cluster, &on_them)?;
@@ -57,7 +57,7 @@ impl Replicas {
 
     /// Waits until all are bound, or kube-scheduler has said nothing new for so long. Pods that it
     /// has preempted are made anew.
-    pub(super) fn settle(&mut self, cluster: &Cluster, quiet: Duration) -> Result<()> {
+    pub(super) fn await_quiet(&mut self, cluster: &Cluster, quiet: Duration) -> Result<()> {
         let began = Instant::now();
         loop {
             cluster.pods.wait("pods to be bound", LONGEST, |state| {
@@ -65,7 +65,7 @@ impl Replicas {
             })?;
             let gone: Vec<PodRef> = {
                 let state = cluster.pods.lock();
-                self.all.keys().filter(|pod| !state.all.contains_key(pod)).cloned().collect()
+                self.pods.keys().filter(|pod| !state.seen.contains_key(pod)).cloned().collect()
             };
             if gone.is_empty() {
                 return Ok(());
@@ -79,16 +79,16 @@ impl Replicas {
     fn replace(&mut self, cluster: &Cluster, gone: &[PodRef]) -> Result<()> {
         let mut new = Vec::new();
         for pod in gone {
-            let Some(mut object) = self.all.remove(pod) else { continue };
+            let Some(mut object) = self.pods.remove(pod) else { continue };
             self.made += 1;
             let base = pod.name.split("-again").next().unwrap_or_default();
             object["metadata"]["name"] = format!("{base}-again{}", self.made).into();
             new.push(object.clone());
-            self.all.insert(reference(&object), object);
+            self.pods.insert(reference(&object), object);
         }
         cluster.create(&new)?;
         cluster.pods.wait("new pods to be seen", LONGEST, |state| {
-            new.iter().all(|object| state.all.contains_key(&reference(object)))
+            new.iter().all(|object| state.seen.contains_key(&reference(object)))
         })
     }
 }

@@ -34,24 +34,24 @@ fn limits() -> Scenario {
 
 fn limit_of_nodes() -> Scenario {
     let few = pool("few", &[], &json!({"limits": {"nodes": "1"}, "weight": 50}));
-    let mut all = pods("web", 40, "500m", "1Gi", &json!({}));
-    all.extend(pods("wide", 4, "6", "8Gi", &json!({})));
-    Scenario::new("limit of nodes", vec![few, default_pool()], all)
+    let mut pending = pods("web", 40, "500m", "1Gi", &json!({}));
+    pending.extend(pods("wide", 4, "6", "8Gi", &json!({})));
+    Scenario::new("limit of nodes", vec![few, default_pool()], pending)
 }
 
 fn weights() -> Scenario {
     let family = |name: &str| requirement("karpenter.k8s.aws/instance-family", "In", &[name]);
     let first = pool("first", &[family("m7i")], &json!({"weight": 90}));
     let second = pool("second", &[family("c7i")], &json!({"weight": 10}));
-    let mut all = pods("web", 40, "600m", "1Gi", &json!({}));
-    all.extend(pods(
+    let mut pending = pods("web", 40, "600m", "1Gi", &json!({}));
+    pending.extend(pods(
         "compute",
         15,
         "900m",
         "1Gi",
         &json!({"nodeSelector": {"karpenter.k8s.aws/instance-category": "c"}}),
     ));
-    Scenario::new("weights", vec![first, second], all)
+    Scenario::new("weights", vec![first, second], pending)
 }
 
 fn static_pool() -> Scenario {
@@ -88,9 +88,9 @@ fn capacity_overlay() -> Scenario {
             "limits": {"example.com/card": "1"},
         },
     });
-    let mut all = pods("card", 12, "500m", "1Gi", &json!({"containers": [container]}));
-    all.extend(pods("free", 20, "500m", "1Gi", &json!({})));
-    Scenario::new("capacity overlay", vec![default_pool(), cards], all)
+    let mut pending = pods("card", 12, "500m", "1Gi", &json!({"containers": [container]}));
+    pending.extend(pods("free", 20, "500m", "1Gi", &json!({})));
+    Scenario::new("capacity overlay", vec![default_pool(), cards], pending)
 }
 
 fn buffer() -> Scenario {
@@ -155,10 +155,10 @@ pub(super) fn priority_class(name: &str, value: i32) -> Value {
 fn priorities() -> Scenario {
     let limited = pool("default", &[], &json!({"limits": {"cpu": "16"}}));
     let ranked = |class: &str, value: i32| json!({"priorityClassName": class, "priority": value});
-    let mut all = pods("minor", 40, "900m", "1Gi", &ranked("minor", 10));
-    all.extend(pods("major", 12, "1", "1Gi", &ranked("major", 1000)));
+    let mut pending = pods("minor", 40, "900m", "1Gi", &ranked("minor", 10));
+    pending.extend(pods("major", 12, "1", "1Gi", &ranked("major", 1000)));
     let objects = vec![limited, priority_class("minor", 10), priority_class("major", 1000)];
-    Scenario { optional: "minor", ..Scenario::new("priorities under a limit", objects, all) }
+    Scenario { optional: "minor", ..Scenario::new("priorities under a limit", objects, pending) }
 }
 
 /// One group fits, the other can never be whole: not one pod of it is placed.
@@ -167,12 +167,12 @@ fn groups() -> Scenario {
         let annotation = json!({"metadata": {"annotations": {"outrigger.dev/pod-group": name}}});
         with(pods(name, count, "900m", "1Gi", spec), &annotation)
     };
-    let mut all = grouped("ranks", 16, &json!({}));
+    let mut pending = grouped("ranks", 16, &json!({}));
     let mut broken = grouped("broken", 10, &json!({}));
     broken[3]["spec"]["nodeSelector"] = json!({"nowhere": "at-all"});
-    all.extend(broken);
-    all.extend(pods("free", 20, "500m", "1Gi", &json!({})));
-    Scenario { optional: "broken", ..Scenario::new("pod groups", vec![default_pool()], all) }
+    pending.extend(broken);
+    pending.extend(pods("free", 20, "500m", "1Gi", &json!({})));
+    Scenario { optional: "broken", ..Scenario::new("pod groups", vec![default_pool()], pending) }
 }
 
 fn running_nodes() -> Scenario {
@@ -182,9 +182,9 @@ fn running_nodes() -> Scenario {
         objects.push(node(&name, zone));
         objects.extend(on(&name, pods(&format!("run-{index}"), 4, "1300m", "3Gi", &json!({}))));
     }
-    let mut all = pods("web", 50, "500m", "1Gi", &json!({}));
-    all.extend(pods("wide", 5, "3", "4Gi", &json!({})));
-    Scenario::new("running nodes", objects, all)
+    let mut pending = pods("web", 50, "500m", "1Gi", &json!({}));
+    pending.extend(pods("wide", 5, "3", "4Gi", &json!({})));
+    Scenario::new("running nodes", objects, pending)
 }
 
 /// A node has joined and is not ready yet: what it has room for needs no new node.
@@ -194,7 +194,7 @@ fn starting_node() -> Scenario {
         labels.remove("karpenter.sh/initialized");
     }
     starting["spec"]["taints"] = json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]);
-    let mut all = pods("web", 30, "500m", "1Gi", &json!({}));
-    all.extend(pods("wide", 3, "2", "4Gi", &json!({})));
-    Scenario::new("starting node", vec![default_pool(), starting], all)
+    let mut pending = pods("web", 30, "500m", "1Gi", &json!({}));
+    pending.extend(pods("wide", 3, "2", "4Gi", &json!({})));
+    Scenario::new("starting node", vec![default_pool(), starting], pending)
 }

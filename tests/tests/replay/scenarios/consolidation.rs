@@ -45,9 +45,9 @@ pub(crate) fn drawn_running(nodes: usize, seed: u64) -> Result<Scenario> {
 
 /// A pool whose budget lets so many nodes go at once.
 fn budgeted(name: &str, at_once: &str, more: &[Value], spec: &Value) -> Value {
-    let mut all = json!({"disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": at_once}]}});
-    merge(&mut all, spec);
-    pool(name, more, &all)
+    let mut whole_spec = json!({"disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": at_once}]}});
+    merge(&mut whole_spec, spec);
+    pool(name, more, &whole_spec)
 }
 
 fn open_pool() -> Value {
@@ -59,7 +59,7 @@ fn node(name: &str, instance_type: &str, zone: &str) -> Result<Value> {
     let types = instance_types()?;
     let kind = types.iter().find(|kind| kind.name == instance_type);
     let kind = kind.with_context(|| format!("the catalogue has no {instance_type}"))?;
-    let mut all = kind.labels.clone();
+    let mut labels = kind.labels.clone();
     let of_node = [
         (ZONE, zone),
         ("topology.ebs.csi.aws.com/zone", zone),
@@ -70,11 +70,11 @@ fn node(name: &str, instance_type: &str, zone: &str) -> Result<Value> {
         (labels::REGISTERED, "true"),
         (labels::INITIALIZED, "true"),
     ];
-    all.extend(of_node.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    labels.extend(of_node.map(|(key, value)| (key.to_owned(), value.to_owned())));
     Ok(json!({
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": all},
+        "metadata": {"name": name, "labels": labels},
         "spec": {"providerID": format!("aws:///{zone}/{name}")},
         "status": {
             "capacity": kind.counted(),
@@ -111,13 +111,13 @@ impl<'a> Service<'a> {
     /// So many nodes of a type `i-name-0` and on, in one zone after another, each with so many of
     /// them.
     fn nodes(&self, instance_type: &str, count: usize, each: usize) -> Result<Vec<Value>> {
-        let mut all = Vec::new();
+        let mut objects = Vec::new();
         for index in 0..count {
             let name = format!("i-{}-{index}", self.name);
-            all.push(node(&name, instance_type, ZONES[index % ZONES.len()])?);
-            all.extend(self.on(&name, index * each, each));
+            objects.push(node(&name, instance_type, ZONES[index % ZONES.len()])?);
+            objects.extend(self.on(&name, index * each, each));
         }
-        Ok(all)
+        Ok(objects)
     }
 }
 
@@ -153,16 +153,16 @@ fn apart_on_hosts() -> Result<Scenario> {
 fn node_selectors() -> Result<Scenario> {
     let in_zone = json!({"nodeSelector": {ZONE: "us-east-1a"}});
     let of_category = json!({"nodeSelector": {"karpenter.k8s.aws/instance-category": "r"}});
-    let mut all = Vec::new();
+    let mut objects = Vec::new();
     for index in 0..2 {
         let (zonal, memory) = (format!("i-zonal-{index}"), format!("i-memory-{index}"));
-        all.push(node(&zonal, "m5.2xlarge", "us-east-1a")?);
-        all.extend(Service::new("zonal", "900m", "1Gi", in_zone.clone()).on(&zonal, index * 3, 3));
-        all.push(node(&memory, "r5.2xlarge", "us-east-1b")?);
-        all.extend(Service::new("memory", "400m", "6Gi", of_category.clone()).on(&memory, index * 3, 3));
+        objects.push(node(&zonal, "m5.2xlarge", "us-east-1a")?);
+        objects.extend(Service::new("zonal", "900m", "1Gi", in_zone.clone()).on(&zonal, index * 3, 3));
+        objects.push(node(&memory, "r5.2xlarge", "us-east-1b")?);
+        objects.extend(Service::new("memory", "400m", "6Gi", of_category.clone()).on(&memory, index * 3, 3));
     }
     let free = Service::new("free", "500m", "1Gi", json!({})).nodes("m5.xlarge", 3, 2)?;
-    Ok(scenario("node selectors", &[all, free, vec![open_pool()]]))
+    Ok(scenario("node selectors", &[objects, free, vec![open_pool()]]))
 }
 
 fn taints() -> Result<Scenario> {
@@ -202,18 +202,18 @@ fn spot_and_on_demand() -> Result<Scenario> {
 }
 
 fn volumes() -> Result<Scenario> {
-    let mut all = vec![open_pool(), storage_class("gp3", &[])];
+    let mut objects = vec![open_pool(), storage_class("gp3", &[])];
     let db = owned("db", mounting("db", 12, "500m", "1Gi", &json!({})));
     for (index, pods) in db.chunks(2).enumerate() {
         let (name, zone) = (format!("i-db-{index}"), ZONES[index % ZONES.len()]);
-        all.push(node(&name, "m5.2xlarge", zone)?);
-        all.extend(on(&name, pods.to_vec()));
+        objects.push(node(&name, "m5.2xlarge", zone)?);
+        objects.extend(on(&name, pods.to_vec()));
         for pod in index * 2..index * 2 + 2 {
-            all.extend(bound(&format!("data-db-{pod}"), "gp3", zone));
+            objects.extend(bound(&format!("data-db-{pod}"), "gp3", zone));
         }
     }
     let free = Service::new("free", "500m", "1Gi", json!({})).nodes("m5.xlarge", 3, 2)?;
-    Ok(scenario("volumes in zones", &[all, free]))
+    Ok(scenario("volumes in zones", &[objects, free]))
 }
 
 fn daemon_sets() -> Result<Scenario> {

@@ -49,10 +49,10 @@ fn affinity_terms() -> Scenario {
         json!([requirement("team", "Exists", &[])]),
         json!([requirement("topology.kubernetes.io/zone", "In", &["us-east-1c"])]),
     ]);
-    let mut all = pods("either", 25, "600m", "1Gi", &either);
-    all.extend(pods("second", 15, "300m", "2Gi", &second_only));
-    all.extend(pods("free", 30, "500m", "1Gi", &json!({})));
-    Scenario::new("node affinity, OR terms", vec![default_pool()], all)
+    let mut pending = pods("either", 25, "600m", "1Gi", &either);
+    pending.extend(pods("second", 15, "300m", "2Gi", &second_only));
+    pending.extend(pods("free", 30, "500m", "1Gi", &json!({})));
+    Scenario::new("node affinity, OR terms", vec![default_pool()], pending)
 }
 
 fn operators() -> Scenario {
@@ -68,10 +68,10 @@ fn operators() -> Scenario {
         requirement("karpenter.k8s.aws/instance-local-nvme", "Exists", &[]),
         requirement("karpenter.k8s.aws/instance-generation", "Gt", &["5"]),
     ]);
-    let mut all = pods("not-in", 20, "400m", "1Gi", &required(&[not_in]));
-    all.extend(pods("bounds", 20, "400m", "1Gi", &required(&[bounds])));
-    all.extend(pods("exists", 20, "400m", "1Gi", &required(&[exists])));
-    Scenario::new("node affinity, every operator", vec![default_pool()], all)
+    let mut pending = pods("not-in", 20, "400m", "1Gi", &required(&[not_in]));
+    pending.extend(pods("bounds", 20, "400m", "1Gi", &required(&[bounds])));
+    pending.extend(pods("exists", 20, "400m", "1Gi", &required(&[exists])));
+    Scenario::new("node affinity, every operator", vec![default_pool()], pending)
 }
 
 fn preferred_affinity() -> Scenario {
@@ -83,9 +83,9 @@ fn preferred_affinity() -> Scenario {
     ]);
     let spec =
         json!({"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": wishes}}});
-    let mut all = pods("wish", 30, "700m", "2Gi", &spec);
-    all.extend(pods("free", 30, "500m", "1Gi", &json!({})));
-    Scenario::new("preferred node affinity", vec![default_pool()], all)
+    let mut pending = pods("wish", 30, "700m", "2Gi", &spec);
+    pending.extend(pods("free", 30, "500m", "1Gi", &json!({})));
+    Scenario::new("preferred node affinity", vec![default_pool()], pending)
 }
 
 fn min_values() -> Scenario {
@@ -101,35 +101,35 @@ fn custom_labels() -> Scenario {
         &[requirement("team", "In", &["red", "blue"])],
         &json!({"template": {"metadata": {"labels": {"tier": "gold"}}}}),
     );
-    let mut all = pods("red", 20, "500m", "1Gi", &json!({"nodeSelector": {"team": "red"}}));
-    all.extend(pods("blue", 20, "500m", "1Gi", &json!({"nodeSelector": {"team": "blue"}})));
-    all.extend(pods("gold", 20, "500m", "1Gi", &json!({"nodeSelector": {"tier": "gold"}})));
-    Scenario::new("labels of a pool", vec![labelled], all)
+    let mut pending = pods("red", 20, "500m", "1Gi", &json!({"nodeSelector": {"team": "red"}}));
+    pending.extend(pods("blue", 20, "500m", "1Gi", &json!({"nodeSelector": {"team": "blue"}})));
+    pending.extend(pods("gold", 20, "500m", "1Gi", &json!({"nodeSelector": {"tier": "gold"}})));
+    Scenario::new("labels of a pool", vec![labelled], pending)
 }
 
 fn architectures() -> Scenario {
     let both = pool("default", &[requirement("kubernetes.io/arch", "In", &["amd64", "arm64"])], &json!({}));
     let on = |arch: &str| json!({"nodeSelector": {"kubernetes.io/arch": arch}});
-    let mut all = pods("intel", 20, "700m", "1Gi", &on("amd64"));
-    all.extend(pods("arm", 20, "700m", "3Gi", &on("arm64")));
-    all.extend(pods("free", 30, "300m", "1Gi", &json!({})));
-    Scenario::new("architectures", vec![both], all)
+    let mut pending = pods("intel", 20, "700m", "1Gi", &on("amd64"));
+    pending.extend(pods("arm", 20, "700m", "3Gi", &on("arm64")));
+    pending.extend(pods("free", 30, "300m", "1Gi", &json!({})));
+    Scenario::new("architectures", vec![both], pending)
 }
 
 fn capacity_types() -> Scenario {
     let on_demand = json!({"nodeSelector": {"karpenter.sh/capacity-type": "on-demand"}});
-    let mut all = pods("steady", 10, "1", "2Gi", &on_demand);
-    all.extend(pods("free", 60, "500m", "1Gi", &json!({})));
-    Scenario::new("on-demand among spot", vec![default_pool()], all)
+    let mut pending = pods("steady", 10, "1", "2Gi", &on_demand);
+    pending.extend(pods("free", 60, "500m", "1Gi", &json!({})));
+    Scenario::new("on-demand among spot", vec![default_pool()], pending)
 }
 
 fn taints() -> Scenario {
     let taint = json!({"key": "dedicated", "value": "batch", "effect": "NoSchedule"});
     let dedicated = pool("dedicated", &[], &json!({"template": {"spec": {"taints": [taint]}}, "weight": 10}));
     let tolerates = json!({"tolerations": [{"key": "dedicated", "operator": "Equal", "value": "batch"}]});
-    let mut all = pods("batch", 30, "800m", "1Gi", &tolerates);
-    all.extend(pods("plain", 30, "800m", "1Gi", &json!({})));
-    Scenario::new("taints", vec![default_pool(), dedicated], all)
+    let mut pending = pods("batch", 30, "800m", "1Gi", &tolerates);
+    pending.extend(pods("plain", 30, "800m", "1Gi", &json!({})));
+    Scenario::new("taints", vec![default_pool(), dedicated], pending)
 }
 
 fn soft_taints() -> Scenario {
@@ -141,9 +141,9 @@ fn soft_taints() -> Scenario {
 fn startup_taints() -> Scenario {
     let taint = json!({"key": "node.cilium.io/agent-not-ready", "effect": "NoExecute"});
     let starting = pool("default", &[], &json!({"template": {"spec": {"startupTaints": [taint]}}}));
-    let mut all = pods("web", 30, "600m", "2Gi", &json!({}));
-    all.extend(pods("big", 20, "1500m", "1Gi", &json!({})));
-    Scenario::new("startup taints", vec![starting], all)
+    let mut pending = pods("web", 30, "600m", "2Gi", &json!({}));
+    pending.extend(pods("big", 20, "1500m", "1Gi", &json!({})));
+    Scenario::new("startup taints", vec![starting], pending)
 }
 
 fn host_ports() -> Scenario {
@@ -156,10 +156,10 @@ fn host_ports() -> Scenario {
         });
         json!({"containers": [container]})
     };
-    let mut all = pods("front", 8, "300m", "512Mi", &port(8080));
-    all.extend(pods("back", 10, "300m", "512Mi", &port(9090)));
-    all.extend(pods("free", 40, "500m", "1Gi", &json!({})));
-    Scenario::new("host ports", vec![default_pool()], all)
+    let mut pending = pods("front", 8, "300m", "512Mi", &port(8080));
+    pending.extend(pods("back", 10, "300m", "512Mi", &port(9090)));
+    pending.extend(pods("free", 40, "500m", "1Gi", &json!({})));
+    Scenario::new("host ports", vec![default_pool()], pending)
 }
 
 fn daemon_sets() -> Scenario {
@@ -167,9 +167,9 @@ fn daemon_sets() -> Scenario {
     merge(&mut on_arm["spec"]["template"]["spec"], &json!({"nodeSelector": {"kubernetes.io/arch": "arm64"}}));
     let both = pool("default", &[requirement("kubernetes.io/arch", "In", &["amd64", "arm64"])], &json!({}));
     let objects = vec![both, daemon_set("logs", "200m", "400Mi"), daemon_set("net", "100m", "100Mi"), on_arm];
-    let mut all = pods("small", 40, "250m", "512Mi", &json!({}));
-    all.extend(pods("large", 20, "1700m", "3Gi", &json!({})));
-    Scenario::new("daemonsets", objects, all)
+    let mut pending = pods("small", 40, "250m", "512Mi", &json!({}));
+    pending.extend(pods("large", 20, "1700m", "3Gi", &json!({})));
+    Scenario::new("daemonsets", objects, pending)
 }
 
 fn extended_resources() -> Scenario {
@@ -189,9 +189,9 @@ fn extended_resources() -> Scenario {
             "limits": {"nvidia.com/gpu": "1"},
         },
     });
-    let mut all = pods("train", 12, "2", "8Gi", &json!({"containers": [container]}));
-    all.extend(pods("web", 20, "500m", "1Gi", &json!({})));
-    Scenario::new("devices", vec![default_pool(), gpus], all)
+    let mut pending = pods("train", 12, "2", "8Gi", &json!({"containers": [container]}));
+    pending.extend(pods("web", 20, "500m", "1Gi", &json!({})));
+    Scenario::new("devices", vec![default_pool(), gpus], pending)
 }
 
 /// Init containers, sidecars and overhead each change what a pod asks for.
@@ -206,21 +206,21 @@ fn containers() -> Scenario {
     let init = json!({"initContainers": [container("init", "1500m", "256Mi")]});
     let mut sidecar = container("proxy", "250m", "256Mi");
     sidecar["restartPolicy"] = json!("Always");
-    let mut all = pods("init", 20, "500m", "1Gi", &init);
-    all.extend(pods("sidecar", 20, "500m", "1Gi", &json!({"initContainers": [sidecar]})));
-    all.extend(pods("plain", 20, "500m", "1Gi", &json!({})));
-    Scenario::new("init containers and sidecars", vec![default_pool()], all)
+    let mut pending = pods("init", 20, "500m", "1Gi", &init);
+    pending.extend(pods("sidecar", 20, "500m", "1Gi", &json!({"initContainers": [sidecar]})));
+    pending.extend(pods("plain", 20, "500m", "1Gi", &json!({})));
+    Scenario::new("init containers and sidecars", vec![default_pool()], pending)
 }
 
 fn best_effort() -> Scenario {
     let container = json!({"name": "main", "image": "registry.k8s.io/pause:3.10"});
-    let mut all = pods("nothing", 40, "1m", "1Mi", &json!({}));
-    for pod in &mut all {
+    let mut pending = pods("nothing", 40, "1m", "1Mi", &json!({}));
+    for pod in &mut pending {
         pod["spec"]["containers"] = json!([container]);
     }
-    all.extend(with(
+    pending.extend(with(
         pods("web", 20, "700m", "2Gi", &json!({})),
         &json!({"metadata": {"labels": {"tier": "web"}}}),
     ));
-    Scenario::new("pods without requests", vec![default_pool()], all)
+    Scenario::new("pods without requests", vec![default_pool()], pending)
 }

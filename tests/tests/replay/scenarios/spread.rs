@@ -41,8 +41,8 @@ pub(super) fn spread(key: &str, max_skew: u32, selector: &Value) -> Value {
 }
 
 /// A pod spec with these spreads.
-pub(super) fn spreads(all: &[Value]) -> Value {
-    json!({"topologySpreadConstraints": all})
+pub(super) fn spreads(constraints: &[Value]) -> Value {
+    json!({"topologySpreadConstraints": constraints})
 }
 
 fn free(count: usize) -> Vec<Value> {
@@ -50,45 +50,45 @@ fn free(count: usize) -> Vec<Value> {
 }
 
 fn zones() -> Scenario {
-    let mut all = pods("web", 31, "600m", "1Gi", &spreads(&[spread(ZONE, 1, &app("web"))]));
-    all.extend(pods("api", 20, "900m", "2Gi", &spreads(&[spread(ZONE, 1, &app("api"))])));
-    all.extend(free(20));
-    Scenario::new("spread over zones", vec![default_pool()], all)
+    let mut pending = pods("web", 31, "600m", "1Gi", &spreads(&[spread(ZONE, 1, &app("web"))]));
+    pending.extend(pods("api", 20, "900m", "2Gi", &spreads(&[spread(ZONE, 1, &app("api"))])));
+    pending.extend(free(20));
+    Scenario::new("spread over zones", vec![default_pool()], pending)
 }
 
 fn hosts() -> Scenario {
-    let mut all = pods("web", 12, "300m", "512Mi", &spreads(&[spread(HOST, 1, &app("web"))]));
-    all.extend(pods("api", 16, "300m", "1Gi", &spreads(&[spread(HOST, 2, &app("api"))])));
-    all.extend(free(40));
-    Scenario::new("spread over hosts", vec![default_pool()], all)
+    let mut pending = pods("web", 12, "300m", "512Mi", &spreads(&[spread(HOST, 1, &app("web"))]));
+    pending.extend(pods("api", 16, "300m", "1Gi", &spreads(&[spread(HOST, 2, &app("api"))])));
+    pending.extend(free(40));
+    Scenario::new("spread over hosts", vec![default_pool()], pending)
 }
 
 fn zones_and_hosts() -> Scenario {
     let both = |name: &str| spreads(&[spread(ZONE, 1, &app(name)), spread(HOST, 1, &app(name))]);
-    let mut all = pods("web", 9, "500m", "1Gi", &both("web"));
-    all.extend(pods("api", 10, "700m", "1Gi", &both("api")));
-    all.extend(free(30));
-    Scenario::new("spread over zones and hosts", vec![default_pool()], all)
+    let mut pending = pods("web", 9, "500m", "1Gi", &both("web"));
+    pending.extend(pods("api", 10, "700m", "1Gi", &both("api")));
+    pending.extend(free(30));
+    Scenario::new("spread over zones and hosts", vec![default_pool()], pending)
 }
 
 fn wide_skew() -> Scenario {
-    let mut all = pods("web", 40, "400m", "1Gi", &spreads(&[spread(ZONE, 5, &app("web"))]));
-    all.extend(free(20));
-    Scenario::new("spread with maxSkew 5", vec![default_pool()], all)
+    let mut pending = pods("web", 40, "400m", "1Gi", &spreads(&[spread(ZONE, 5, &app("web"))]));
+    pending.extend(free(20));
+    Scenario::new("spread with maxSkew 5", vec![default_pool()], pending)
 }
 
 fn capacity_types() -> Scenario {
     let key = "karpenter.sh/capacity-type";
-    let mut all = pods("web", 30, "600m", "1Gi", &spreads(&[spread(key, 1, &app("web"))]));
-    all.extend(free(20));
-    Scenario::new("spread over capacity types", vec![default_pool()], all)
+    let mut pending = pods("web", 30, "600m", "1Gi", &spreads(&[spread(key, 1, &app("web"))]));
+    pending.extend(free(20));
+    Scenario::new("spread over capacity types", vec![default_pool()], pending)
 }
 
 fn custom_key() -> Scenario {
     let racks = pool("racks", &[requirement("rack", "In", &["r1", "r2", "r3", "r4"])], &json!({}));
-    let mut all = pods("web", 22, "600m", "1Gi", &spreads(&[spread("rack", 1, &app("web"))]));
-    all.extend(free(20));
-    Scenario::new("spread over a key of the pool", vec![racks], all)
+    let mut pending = pods("web", 22, "600m", "1Gi", &spreads(&[spread("rack", 1, &app("web"))]));
+    pending.extend(free(20));
+    Scenario::new("spread over a key of the pool", vec![racks], pending)
 }
 
 fn min_domains() -> Scenario {
@@ -97,10 +97,10 @@ fn min_domains() -> Scenario {
         one["minDomains"] = json!(domains);
         spreads(&[one])
     };
-    let mut all = pods("web", 6, "600m", "1Gi", &at_least(ZONE, "web", 3));
-    all.extend(pods("api", 8, "300m", "1Gi", &at_least(HOST, "api", 4)));
-    all.extend(free(20));
-    Scenario::new("spread with minDomains", vec![default_pool()], all)
+    let mut pending = pods("web", 6, "600m", "1Gi", &at_least(ZONE, "web", 3));
+    pending.extend(pods("api", 8, "300m", "1Gi", &at_least(HOST, "api", 4)));
+    pending.extend(free(20));
+    Scenario::new("spread with minDomains", vec![default_pool()], pending)
 }
 
 fn match_label_keys() -> Scenario {
@@ -111,10 +111,10 @@ fn match_label_keys() -> Scenario {
         some = with(some, &json!({"metadata": {"labels": {"app": "web", "pod-template-hash": hash}}}));
         some
     };
-    let mut all = revision("web-old", "a1", 13);
-    all.extend(revision("web-new", "b2", 17));
-    all.extend(free(20));
-    Scenario::new("spread with matchLabelKeys", vec![default_pool()], all)
+    let mut pending = revision("web-old", "a1", 13);
+    pending.extend(revision("web-new", "b2", 17));
+    pending.extend(free(20));
+    Scenario::new("spread with matchLabelKeys", vec![default_pool()], pending)
 }
 
 fn two_zones() -> Value {
@@ -124,9 +124,9 @@ fn two_zones() -> Value {
 fn affinity_honoured() -> Scenario {
     let mut spec = spreads(&[spread(ZONE, 1, &app("web"))]);
     merge(&mut spec, &two_zones());
-    let mut all = pods("web", 21, "600m", "1Gi", &spec);
-    all.extend(free(20));
-    Scenario::new("spread, nodeAffinityPolicy Honor", vec![default_pool()], all)
+    let mut pending = pods("web", 21, "600m", "1Gi", &spec);
+    pending.extend(free(20));
+    Scenario::new("spread, nodeAffinityPolicy Honor", vec![default_pool()], pending)
 }
 
 /// Zone c counts although the pods may not go there, so at most one more than its number may be in
@@ -136,9 +136,9 @@ fn affinity_ignored() -> Scenario {
     one["nodeAffinityPolicy"] = json!("Ignore");
     let mut spec = spreads(&[one]);
     merge(&mut spec, &two_zones());
-    let mut all = pods("web", 20, "600m", "1Gi", &spec);
-    all.extend(pods("other", 6, "600m", "1Gi", &json!({"nodeSelector": {ZONE: "us-east-1c"}})));
-    Scenario::new("spread, nodeAffinityPolicy Ignore", vec![default_pool()], all)
+    let mut pending = pods("web", 20, "600m", "1Gi", &spec);
+    pending.extend(pods("other", 6, "600m", "1Gi", &json!({"nodeSelector": {ZONE: "us-east-1c"}})));
+    Scenario::new("spread, nodeAffinityPolicy Ignore", vec![default_pool()], pending)
 }
 
 /// A pool of zone c alone is tainted: with `Honor` its nodes are no domain for pods that do not
@@ -151,13 +151,13 @@ fn taints_honoured() -> Scenario {
     let plain = pool("default", &[zone(&["us-east-1a", "us-east-1b"])], &json!({}));
     let mut one = spread(ZONE, 1, &app("web"));
     one["nodeTaintsPolicy"] = json!("Honor");
-    let mut all = pods("web", 21, "600m", "1Gi", &spreads(&[one]));
+    let mut pending = pods("web", 21, "600m", "1Gi", &spreads(&[one]));
     let tolerates = json!({
         "tolerations": [{"key": "dedicated", "operator": "Exists"}],
         "nodeSelector": {ZONE: "us-east-1c"},
     });
-    all.extend(pods("batch", 15, "600m", "1Gi", &tolerates));
-    Scenario::new("spread, nodeTaintsPolicy Honor", vec![plain, dedicated], all)
+    pending.extend(pods("batch", 15, "600m", "1Gi", &tolerates));
+    Scenario::new("spread, nodeTaintsPolicy Honor", vec![plain, dedicated], pending)
 }
 
 fn schedule_anyway() -> Scenario {
@@ -166,9 +166,9 @@ fn schedule_anyway() -> Scenario {
         one["whenUnsatisfiable"] = json!("ScheduleAnyway");
         one
     };
-    let mut all = pods("web", 30, "600m", "1Gi", &spreads(&[soft(ZONE), soft(HOST)]));
-    all.extend(free(30));
-    Scenario::new("spread, ScheduleAnyway", vec![default_pool()], all)
+    let mut pending = pods("web", 30, "600m", "1Gi", &spreads(&[soft(ZONE), soft(HOST)]));
+    pending.extend(free(30));
+    Scenario::new("spread, ScheduleAnyway", vec![default_pool()], pending)
 }
 
 /// Both workloads count each other's pods.
@@ -178,15 +178,15 @@ fn shared_selector() -> Scenario {
         let some = pods(name, count, cpu, "1Gi", &spreads(&[spread(ZONE, 1, &of_tier)]));
         with(some, &json!({"metadata": {"labels": {"tier": "front"}}}))
     };
-    let mut all = front("web", 17, "400m");
-    all.extend(front("api", 12, "900m"));
+    let mut pending = front("web", 17, "400m");
+    pending.extend(front("api", 12, "900m"));
     // Counted, but bound by nothing itself.
-    all.extend(with(
+    pending.extend(with(
         pods("log", 3, "200m", "1Gi", &json!({"nodeSelector": {ZONE: "us-east-1a"}})),
         &json!({"metadata": {"labels": {"tier": "front"}}}),
     ));
-    all.extend(free(20));
-    Scenario::new("spread, shared selector", vec![default_pool()], all)
+    pending.extend(free(20));
+    Scenario::new("spread, shared selector", vec![default_pool()], pending)
 }
 
 fn uneven_running() -> Scenario {
@@ -199,6 +199,6 @@ fn uneven_running() -> Scenario {
         "old-b",
         with(pods("web-ran", 2, "1", "4Gi", &json!({})), &json!({"metadata": {"labels": {"app": "web"}}})),
     ));
-    let all = pods("web", 25, "600m", "1Gi", &spreads(&[spread(ZONE, 1, &app("web"))]));
-    Scenario::new("spread beside uneven running pods", objects, all)
+    let pending = pods("web", 25, "600m", "1Gi", &spreads(&[spread(ZONE, 1, &app("web"))]));
+    Scenario::new("spread beside uneven running pods", objects, pending)
 }

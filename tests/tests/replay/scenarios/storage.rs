@@ -73,13 +73,13 @@ pub(super) fn bound(name: &str, class: &str, zone: &str) -> [Value; 2] {
 
 /// Each pod mounts the claim `data-<its name>`.
 pub(super) fn mounting(name: &str, count: usize, cpu: &str, memory: &str, spec: &Value) -> Vec<Value> {
-    let mut all = pods(name, count, cpu, memory, spec);
-    for (index, pod) in all.iter_mut().enumerate() {
+    let mut pending = pods(name, count, cpu, memory, spec);
+    for (index, pod) in pending.iter_mut().enumerate() {
         let claim_name = format!("data-{name}-{index}");
         pod["spec"]["volumes"] =
             json!([{"name": "data", "persistentVolumeClaim": {"claimName": claim_name}}]);
     }
-    all
+    pending
 }
 
 fn claims(name: &str, count: usize, class: &str) -> Vec<Value> {
@@ -92,9 +92,9 @@ fn bound_volumes() -> Scenario {
     for index in 0..24 {
         objects.extend(bound(&format!("data-db-{index}"), "gp3", zones[index * index % 3]));
     }
-    let mut all = mounting("db", 24, "700m", "2Gi", &json!({}));
-    all.extend(pods("free", 30, "500m", "1Gi", &json!({})));
-    Scenario::new("volumes, bound in zones", objects, all)
+    let mut pending = mounting("db", 24, "700m", "2Gi", &json!({}));
+    pending.extend(pods("free", 30, "500m", "1Gi", &json!({})));
+    Scenario::new("volumes, bound in zones", objects, pending)
 }
 
 /// The claims get their volumes where the pods go, which a spread decides.
@@ -108,17 +108,17 @@ fn first_consumer() -> Scenario {
         "labelSelector": app("db"),
     });
     let spec = json!({"topologySpreadConstraints": [constraint]});
-    let mut all = mounting("db", 20, "700m", "2Gi", &spec);
-    all.extend(pods("free", 20, "500m", "1Gi", &json!({})));
-    Scenario::new("volumes, first consumer", objects, all)
+    let mut pending = mounting("db", 20, "700m", "2Gi", &spec);
+    pending.extend(pods("free", 20, "500m", "1Gi", &json!({})));
+    Scenario::new("volumes, first consumer", objects, pending)
 }
 
 fn allowed_topologies() -> Scenario {
     let mut objects = vec![default_pool(), storage_class("zonal", &["us-east-1b", "us-east-1c"])];
     objects.extend(claims("db", 20, "zonal"));
-    let mut all = mounting("db", 20, "700m", "2Gi", &json!({}));
-    all.extend(pods("free", 20, "500m", "1Gi", &json!({})));
-    Scenario::new("volumes, allowedTopologies", objects, all)
+    let mut pending = mounting("db", 20, "700m", "2Gi", &json!({}));
+    pending.extend(pods("free", 20, "500m", "1Gi", &json!({})));
+    Scenario::new("volumes, allowedTopologies", objects, pending)
 }
 
 /// The node that is there has room for all pods, but attaches four volumes only.
@@ -133,7 +133,7 @@ fn attach_limits() -> Scenario {
     for index in 0..10 {
         objects.extend(bound(&format!("data-db-{index}"), "gp3", "us-east-1a"));
     }
-    let mut all = mounting("db", 10, "200m", "500Mi", &json!({}));
-    all.extend(pods("free", 10, "500m", "1Gi", &json!({})));
-    Scenario::new("volumes, attach limits", objects, all)
+    let mut pending = mounting("db", 10, "200m", "500Mi", &json!({}));
+    pending.extend(pods("free", 10, "500m", "1Gi", &json!({})));
+    Scenario::new("volumes, attach limits", objects, pending)
 }

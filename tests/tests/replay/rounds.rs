@@ -42,9 +42,9 @@ pub(crate) struct Figures {
     /// Plans that were replayed.
     pub(crate) rounds: usize,
     /// Pods that are without a node at the end and should have one.
-    pub(crate) left: usize,
+    pub(crate) unplaced: usize,
     /// Pods that are without a node at the end and may be.
-    pub(crate) left_by_right: usize,
+    pub(crate) unplaced_by_right: usize,
     /// Running pods that kube-scheduler deleted to make room.
     pub(crate) preempted: usize,
     /// Dollars per hour of the first plan.
@@ -70,15 +70,15 @@ impl Figures {
     }
 
     /// Of a whole table.
-    pub(crate) fn total(all: &[Self]) -> Self {
-        let mut total = Self { scenario: format!("all {} scenarios", all.len()), ..Self::default() };
-        for one in all {
+    pub(crate) fn total(figures: &[Self]) -> Self {
+        let mut total = Self { scenario: format!("all {} scenarios", figures.len()), ..Self::default() };
+        for one in figures {
             total.planned += one.planned;
             total.nodes += one.nodes;
             total.bound_first += one.bound_first;
             total.rounds = total.rounds.max(one.rounds);
-            total.left += one.left;
-            total.left_by_right += one.left_by_right;
+            total.unplaced += one.unplaced;
+            total.unplaced_by_right += one.unplaced_by_right;
             total.preempted += one.preempted;
             total.judged += one.judged;
             total.illegal.extend(one.illegal.iter().cloned());
@@ -101,7 +101,7 @@ impl Figures {
 }
 
 /// Runs a scenario on an emptied cluster.
-pub(crate) fn settle(cluster: &Cluster, scenario: &Scenario, opening: Opening) -> Result<Figures> {
+pub(crate) fn replay(cluster: &Cluster, scenario: &Scenario, opening: Opening) -> Result<Figures> {
     let began = Instant::now();
     cluster.clear().context("emptying the cluster")?;
     cluster.create(&scenario.objects)?;
@@ -109,7 +109,7 @@ pub(crate) fn settle(cluster: &Cluster, scenario: &Scenario, opening: Opening) -
     let pending: Vec<PodRef> = scenario.pods.iter().map(reference).collect();
     cluster.pods.wait("the scheduler's first word on every pod", LONGEST, |state| {
         let judged =
-            |pod| state.all.get(pod).is_some_and(|seen| seen.node.is_some() || seen.refusal.is_some());
+            |pod| state.seen.get(pod).is_some_and(|seen| seen.node.is_some() || seen.refusal.is_some());
         pending.iter().all(judged)
     })?;
     let deleted_before = cluster.pods.lock().deleted;
@@ -119,7 +119,7 @@ pub(crate) fn settle(cluster: &Cluster, scenario: &Scenario, opening: Opening) -
         let list = scenario.list(cluster.read_back()?);
         let snapshot = scenario.snapshot(&list, round as u64)?;
         let (plan, _) = provision(&snapshot, &Options::default());
-        let planned = Planned::of(&plan, &snapshot, JoinsAs::Smallest)?;
+        let planned = Planned::new(&plan, &snapshot, JoinsAs::Smallest)?;
         if planned.is_empty() {
             break;
         }
@@ -173,7 +173,7 @@ impl Figures {
             (self.planned, self.nodes) = (pods.len(), planned.nodes.len());
             self.bound_first = pods.len() - unbound.len();
             self.planned_cost = planned.price.dollars();
-            let refusal = |pod: &PodRef| state.all.get(pod).and_then(|seen| seen.refusal.clone());
+            let refusal = |pod: &PodRef| state.seen.get(pod).and_then(|seen| seen.refusal.clone());
             self.refusals =
                 unbound.iter().map(|pod| ((*pod).clone(), refusal(pod).unwrap_or_default())).collect();
         }
@@ -183,9 +183,9 @@ impl Figures {
 
     fn close(&mut self, cluster: &Cluster, scenario: &Scenario, pending: &[PodRef]) {
         let state = cluster.pods.lock();
-        let (may_be_left, left): (Vec<_>, Vec<_>) =
+        let (may_be_left, unplaced): (Vec<_>, Vec<_>) =
             state.unbound(pending).into_iter().partition(|pod| scenario.may_be_left(pod));
-        (self.left, self.left_by_right) = (left.len(), may_be_left.len());
+        (self.unplaced, self.unplaced_by_right) = (unplaced.len(), may_be_left.len());
     }
 }
 
@@ -196,7 +196,7 @@ impl Figures {
         // Who still waits would take the room of a pod that is deleted for a moment.
         let waiting: Vec<PodRef> = {
             let state = cluster.pods.lock();
-            let waits = state.all.iter().filter(|(_, seen)| seen.node.is_none());
+            let waits = state.seen.iter().filter(|(_, seen)| seen.node.is_none());
             waits.map(|(pod, _)| pod.clone()).collect()
         };
         waiting.iter().try_for_each(|pod| cluster.api().delete(&path(pod)))?;
@@ -205,7 +205,7 @@ impl Figures {
             .iter()
             .flat_map(|node| node.pods.iter().map(|pod| (pod.pod.clone(), node.name.clone())))
             .filter(|(pod, node)| {
-                cluster.pods.lock().all.get(pod).is_some_and(|seen| seen.node.as_ref() == Some(node))
+                cluster.pods.lock().seen.get(pod).is_some_and(|seen| seen.node.as_ref() == Some(node))
             })
             .collect();
         for (pod, node) in nodes.into_iter().step_by(JUDGED_EACH).take(JUDGED_MAX) {
@@ -223,12 +223,12 @@ impl Figures {
 /// does not bind it there.
 fn refused(cluster: &Cluster, object: &Value, pod: &PodRef, node: &str) -> Result<Option<String>> {
     cluster.api().delete(&path(pod))?;
-    cluster.pods.wait("a deleted pod to be gone", LONGEST, |state| !state.all.contains_key(pod))?;
+    cluster.pods.wait("a deleted pod to be gone", LONGEST, |state| !state.seen.contains_key(pod))?;
     cluster.create(&[pinned(object, node)])?;
-    let is_there = |state: &State| state.all.get(pod).is_some_and(|seen| seen.node.is_some());
+    let is_there = |state: &State| state.seen.get(pod).is_some_and(|seen| seen.node.is_some());
     if !cluster.pods.wait_up_to(QUIET, is_there)? {
         let state = cluster.pods.lock();
-        let words = state.all.get(pod).and_then(|seen| seen.refusal.clone());
+        let words = state.seen.get(pod).and_then(|seen| seen.refusal.clone());
         return Ok(Some(format!("{node}: {}", words.unwrap_or_default())));
     }
     Ok(None)
