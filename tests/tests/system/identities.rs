@@ -35,13 +35,14 @@ fn objects(stack: &Stack) {
 }
 
 fn taints(more: &[(&str, &str)]) -> Value {
-    let own = json!({"key": "own", "effect": "NoSchedule"});
+    let kept = json!({"key": "own", "effect": "NoSchedule"});
     let more = more.iter().map(|(key, effect)| json!({"key": key, "effect": effect}));
-    json!({"spec": {"taints": std::iter::once(own).chain(more).collect::<Vec<_>>()}})
+    json!({"spec": {"taints": std::iter::once(kept).chain(more).collect::<Vec<_>>()}})
 }
 
-/// Makes a change in the name of a function, on the node as it is: a node without a kubelet gets and
-/// loses taints of the API server and of the node lifecycle controller, which no change here is about.
+/// Makes a change in the name of a function, on the node as it is: a node without a kubelet gets
+/// and loses taints of the API server and of the node lifecycle controller, which no change here is
+/// about.
 fn merge_beside_controllers(
     stack: &Stack,
     function: &str,
