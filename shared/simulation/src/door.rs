@@ -3,6 +3,7 @@
 
 mod cloud;
 mod cluster;
+mod ledger;
 
 use std::error::Error;
 use std::io;
@@ -15,8 +16,7 @@ use outrigger_engine::Ports;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-pub(crate) use crate::calls::Call;
-use crate::calls::{Crash, Service};
+use crate::calls::{Call, Crash, Service};
 use crate::environment::Environment;
 use crate::faults::Fate;
 use crate::laws;

@@ -1,16 +1,14 @@
 //! The ledger in memory, with the conditions that the port promises. One write is one transaction.
 //!
-//! Each method of the port is one call through the door of a run, and says in it what becomes of
-//! the table.
+//! Functions read and change it through their door alone, call by call.
 
 mod claims;
 mod commands;
 mod interruptions;
 mod launches;
 mod leases;
-mod limits;
+pub(crate) mod limits;
 mod memory;
-mod port;
 mod reports;
 
 use std::collections::BTreeMap;
@@ -29,33 +27,33 @@ use leases::HeldLease;
 /// Everything that the table holds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
-    cluster_uid: Option<String>,
+    pub(crate) cluster_uid: Option<String>,
     generation: u64,
     leases: BTreeMap<String, HeldLease>,
-    claims: BTreeMap<String, NodeClaim>,
+    pub(crate) claims: BTreeMap<String, NodeClaim>,
     /// Raised by every write of a claim, and by every table that takes the place of another.
-    claim_writes: u64,
-    commands: BTreeMap<String, Command>,
+    pub(crate) claim_writes: u64,
+    pub(crate) commands: BTreeMap<String, Command>,
     /// What was stated of claims. In `claims` it stands already, as every reader sees it.
-    interruptions: BTreeMap<String, Interruption>,
+    pub(crate) interruptions: BTreeMap<String, Interruption>,
     /// The claims of which something was stated that nobody has written into them yet, as they are
     /// written.
-    unwritten: BTreeMap<String, NodeClaim>,
-    intents: BTreeMap<String, Intent>,
+    pub(crate) unwritten: BTreeMap<String, NodeClaim>,
+    pub(crate) intents: BTreeMap<String, Intent>,
     /// Events that were handled, and until when that counts.
-    handled: BTreeMap<String, Timestamp>,
+    pub(crate) handled: BTreeMap<String, Timestamp>,
     /// With the moment at which each was noted.
     unavailable: BTreeMap<(String, String, &'static str), (UnavailableOffering, Duration)>,
-    seen_resources: Vec<SeenResources>,
-    reports: BTreeMap<String, (Timestamp, Report)>,
-    sweep: Sweep,
-    disruption_memory: DisruptionMemory,
-    demand_history: DemandHistory,
+    pub(crate) seen_resources: Vec<SeenResources>,
+    pub(crate) reports: BTreeMap<String, (Timestamp, Report)>,
+    pub(crate) sweep: Sweep,
+    pub(crate) disruption_memory: DisruptionMemory,
+    pub(crate) demand_history: DemandHistory,
     promises: Promises,
-    health: LaunchHealth,
-    pause: Option<Pause>,
+    pub(crate) health: LaunchHealth,
+    pub(crate) pause: Option<Pause>,
     /// Writes of claims that no claim may undergo.
-    broken: Vec<String>,
+    pub(crate) broken: Vec<String>,
 }
 
 impl Table {
@@ -87,7 +85,7 @@ impl Table {
 
     /// The beginning of a read: the generation, then the open launches, then some of the claims.
     /// DynamoDB reads a table page by page, and others write between two pages.
-    fn first_page(&self) -> LedgerState {
+    pub(crate) fn first_page(&self) -> LedgerState {
         let open = |intent: &&Intent| !intent.state.is_over();
         let living: Vec<&NodeClaim> =
             self.claims.values().filter(|claim| !claim.status.state.is_terminal()).collect();
@@ -100,7 +98,7 @@ impl Table {
     }
 
     /// A read gone on with, after what it has already.
-    fn load_on(&self, first: LedgerState) -> LedgerState {
+    pub(crate) fn load_on(&self, first: LedgerState) -> LedgerState {
         let last = first.claims.last().map(|claim| claim.name.clone());
         let is_next = |claim: &&NodeClaim| {
             !claim.status.state.is_terminal() && last.as_ref().is_none_or(|last| claim.name > *last)

@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use jiff::Timestamp;
-use outrigger_engine::ports::{Lease, Leases, LedgerError};
+use outrigger_engine::ports::{Lease, LedgerError};
 
 use super::Table;
-use crate::door::{Call, Door};
 use crate::time::after;
 
 /// A lease stays as an item when it is given back, so that its epoch only ever rises.
 #[derive(Clone, Debug)]
-pub(super) struct HeldLease {
+pub(crate) struct HeldLease {
     owner: Option<String>,
     epoch: u64,
     expires_at: Timestamp,
@@ -29,61 +27,49 @@ impl HeldLease {
     }
 }
 
-#[async_trait]
-impl Leases for Door {
-    async fn acquire(
-        &self,
+impl Table {
+    /// Takes the lease of a function; `None` where somebody else holds it.
+    pub(crate) fn acquire(
+        &mut self,
         function: &str,
         owner: &str,
         now: Timestamp,
         ttl: Duration,
-    ) -> Result<Option<Lease>, LedgerError> {
-        self.call(Call::Acquire, |state, _| {
-            let expires_at = after(now, ttl);
-            let leases = &mut state.ledger.leases;
-            let lease = leases.entry(function.to_owned()).or_insert_with(|| HeldLease::free(expires_at, ttl));
-            match lease.owner.as_deref() {
-                Some(holder) if holder == owner => {}
-                Some(_) if lease.expires_at > now => return Ok(None),
-                holder => {
-                    lease.taken_over += usize::from(holder.is_some());
-                    lease.epoch += 1;
-                }
+    ) -> Option<Lease> {
+        let expires_at = after(now, ttl);
+        let held = self.leases.entry(function.to_owned()).or_insert_with(|| HeldLease::free(expires_at, ttl));
+        match held.owner.as_deref() {
+            Some(holder) if holder == owner => {}
+            Some(_) if held.expires_at > now => return None,
+            holder => {
+                held.taken_over += usize::from(holder.is_some());
+                held.epoch += 1;
             }
-            lease.owner = Some(owner.to_owned());
-            lease.expires_at = expires_at;
-            let (function, owner) = (function.to_owned(), owner.to_owned());
-            Ok(Some(Lease { function, owner, epoch: lease.epoch }))
-        })
-        .await
+        }
+        held.owner = Some(owner.to_owned());
+        held.expires_at = expires_at;
+        Some(Lease { function: function.to_owned(), owner: owner.to_owned(), epoch: held.epoch })
     }
 
-    async fn renew(&self, lease: &Lease, now: Timestamp, ttl: Duration) -> Result<(), LedgerError> {
-        self.call(Call::Renew, |state, _| {
-            state.ledger.check_lease(lease)?;
-            if let Some(held) = state.ledger.leases.get_mut(&lease.function) {
-                held.expires_at = after(now, ttl);
-                held.longest = held.longest.max(ttl);
-            }
-            Ok(())
-        })
-        .await
+    /// Keeps a lease for longer.
+    pub(crate) fn renew(&mut self, lease: &Lease, now: Timestamp, ttl: Duration) -> Result<(), LedgerError> {
+        self.check_lease(lease)?;
+        if let Some(held) = self.leases.get_mut(&lease.function) {
+            held.expires_at = after(now, ttl);
+            held.longest = held.longest.max(ttl);
+        }
+        Ok(())
     }
 
-    async fn release(&self, lease: &Lease) -> Result<(), LedgerError> {
-        self.call(Call::Release, |state, _| {
-            if state.ledger.check_lease(lease).is_ok()
-                && let Some(held) = state.ledger.leases.get_mut(&lease.function)
-            {
-                held.owner = None;
-            }
-            Ok(())
-        })
-        .await
+    /// Gives a lease back, where it is still held.
+    pub(crate) fn release(&mut self, lease: &Lease) {
+        if self.check_lease(lease).is_ok()
+            && let Some(held) = self.leases.get_mut(&lease.function)
+        {
+            held.owner = None;
+        }
     }
-}
 
-impl Table {
     /// How often the lease of each function was taken over from one who had not given it back, and
     /// the longest that it was kept for at once.
     pub(crate) fn leases(&self) -> impl Iterator<Item = (&str, usize, Duration)> {
@@ -91,13 +77,13 @@ impl Table {
     }
 
     /// Who holds the lease of a function.
-    pub(super) fn holder(&self, function: &str, now: Timestamp) -> Option<&str> {
+    pub(crate) fn holder(&self, function: &str, now: Timestamp) -> Option<&str> {
         let lease = self.leases.get(function).filter(|lease| lease.expires_at > now)?;
         lease.owner.as_deref()
     }
 
     /// Errors where the lease has passed to somebody else.
-    pub(super) fn check_lease(&self, lease: &Lease) -> Result<(), LedgerError> {
+    pub(crate) fn check_lease(&self, lease: &Lease) -> Result<(), LedgerError> {
         let held = self.leases.get(&lease.function);
         let is_current =
             |held: &HeldLease| held.epoch == lease.epoch && held.owner.as_ref() == Some(&lease.owner);
@@ -107,8 +93,9 @@ impl Table {
             Err(LedgerError::LeaseLost { function: lease.function.clone() })
         }
     }
+
     /// [`Table::check_lease`] of a writer who may have none.
-    pub(super) fn check_lease_if_any(&self, lease: Option<&Lease>) -> Result<(), LedgerError> {
+    pub(crate) fn check_lease_if_any(&self, lease: Option<&Lease>) -> Result<(), LedgerError> {
         lease.map_or(Ok(()), |lease| self.check_lease(lease))
     }
 }

@@ -11,7 +11,7 @@ const MAX_TRANSACTION: usize = 4 * 1024 * 1024;
 const FEW_PODS: usize = 50;
 
 /// Refuses a transaction over more claims than fit, or over larger ones.
-pub(super) fn check(claims: &[NodeClaim]) -> Result<(), LedgerError> {
+pub(crate) fn check(claims: &[NodeClaim]) -> Result<(), LedgerError> {
     if claims.len() > PreparedLaunch::MAX_CLAIMS {
         return refuse(format!("a transaction takes 100 items, this one has {} claims", claims.len()));
     }

@@ -1,10 +1,20 @@
-//! The Ledger port in front of the table. Each group of its methods is beside what it changes.
+//! The Ledger port in front of the table: each method is one call, and says what becomes of the
+//! table.
+
+mod claims;
+mod commands;
+mod interruptions;
+mod launches;
+mod leases;
+mod memory;
+mod reports;
 
 use async_trait::async_trait;
 use outrigger_engine::ports::{Ledger, LedgerError, LedgerState};
 
-use super::Table;
-use crate::door::{Call, Door, PortError};
+use super::{Door, PortError, no_answer};
+use crate::calls::Call;
+use crate::ledger::Table;
 use crate::state::State;
 use crate::time::Moment;
 
@@ -57,7 +67,7 @@ impl Door {
 
 impl PortError for LedgerError {
     fn unknown(call: Call) -> Self {
-        Self::Unreachable { attempted: call.words().into(), source: crate::door::no_answer() }
+        Self::Unreachable { attempted: call.words().into(), source: no_answer() }
     }
 
     fn refused(call: Call) -> Self {
