@@ -1,6 +1,8 @@
 //! `outrigger consolidate`: which nodes a cluster can do without, as the JSON that other programs
 //! read or as text.
 
+pub(crate) mod text;
+
 use std::time::Instant;
 
 use outrigger_model::node_pool::DisruptionReason;
@@ -13,8 +15,9 @@ use crate::classes::assumptions;
 use crate::error::CliError;
 use crate::input::{self, Input};
 use crate::output::{CommandOutcome, Format, print, spinner};
+use crate::plan::text::warn_of_input;
 use crate::plan::{ExistingNode, NewNode, new_node};
-use crate::{args, consolidate_text, plan_text, unreadable};
+use crate::{args, unreadable};
 
 /// A consolidation as other programs read it. Names and meanings are stable.
 #[derive(Debug, Serialize)]
@@ -121,8 +124,8 @@ pub(crate) fn run(command: &args::Consolidate, format: Format) -> Result<Command
         consolidation.commands.iter().any(waits_for_its_deadline).then(|| DRIFTED_LONG_AGO.to_owned()),
     );
     let output = ConsolidateOutput { unreadable, assumptions, ..output(&consolidation, seconds) };
-    print(&output, format, || consolidate_text::print(&output))?;
-    plan_text::warn_of_input(&snapshot, &lacks, format);
+    print(&output, format, || text::print(&output))?;
+    warn_of_input(&snapshot, &lacks, format);
     Ok(if snapshot.invalid.is_empty() { CommandOutcome::Done } else { CommandOutcome::Refused })
 }
 

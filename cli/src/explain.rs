@@ -13,8 +13,8 @@ use crate::args::{self, Source};
 use crate::error::CliError;
 use crate::input::{Decision, decide};
 use crate::output::{CommandOutcome, Format, count, print, say};
+use crate::plan::text;
 use crate::plan::{NewNode, new_node};
-use crate::plan_text;
 
 /// What there is to say about what was asked for.
 #[derive(Debug, Serialize)]
@@ -145,7 +145,7 @@ impl PodExplanation {
             (Some(PodsOutcome::Ignored { reason }), ..) => say!("{pod}: left out of the decision: {reason}"),
             (Some(PodsOutcome::Placed { .. }), Some(node), _) => {
                 say!("{pod}: {}", "goes to a new node".green());
-                plan_text::print_nodes(std::slice::from_ref(node));
+                text::print_nodes(std::slice::from_ref(node));
                 self.why.iter().for_each(print_why);
             }
             (Some(PodsOutcome::Placed { on }), ..) => {
@@ -153,7 +153,7 @@ impl PodExplanation {
             }
             (Some(unplaced), ..) => {
                 say!("{pod}: {}", "no node can be made for it".red());
-                plan_text::print_reasons(unplaced);
+                text::print_reasons(unplaced);
             }
             (None, _, Some(node)) => {
                 say!("{pod}: runs on {node}, so there is nothing to decide");
@@ -176,7 +176,7 @@ fn print_unreadable(problem: Option<&Invalid>) {
 
 fn print_why(report: &NodeReport) {
     say!("The node is {} since that is the cheapest type left:", report.cheapest);
-    for step in plan_text::narrowing(&report.filters) {
+    for step in text::narrowing(&report.filters) {
         say!("  {:>5} left by {}", step.remaining, step.filter);
     }
     if report.headroom > 0 {

@@ -78,7 +78,8 @@ pub(crate) struct Input {
 /// Reads what is decided from.
 pub(crate) fn read_snapshot(source: &Source) -> Result<Input, CliError> {
     if let Some(file) = &source.snapshot {
-        return Ok(Input { snapshot: snapshot_file::read(file)?, lacks: Vec::new() });
+        let snapshot = snapshot_file::from_text(file, &read(file)?)?;
+        return Ok(Input { snapshot, lacks: Vec::new() });
     }
     let mut dump = dump(source)?;
     let classes = offers(&mut dump, source)?;

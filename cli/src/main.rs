@@ -5,7 +5,6 @@ mod classes;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod consolidate;
-mod consolidate_text;
 mod crds;
 mod error;
 mod explain;
@@ -17,9 +16,7 @@ mod output;
 #[cfg(feature = "cluster")]
 mod pause;
 mod plan;
-mod plan_text;
 mod simulate;
-mod simulate_text;
 mod snapshot_file;
 #[cfg(feature = "cluster")]
 mod uninstall;

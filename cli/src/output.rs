@@ -13,6 +13,9 @@ use serde::Serialize;
 
 use crate::error::CliError;
 
+/// How many names of a group are shown.
+const NAMES_SHOWN: usize = 3;
+
 /// How a result is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
@@ -125,6 +128,15 @@ pub(crate) fn spinner(doing: &'static str) -> ProgressBar {
 /// `1 node`, `2 nodes`.
 pub(crate) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// The first few of some names, and how many more there are.
+pub(crate) fn names(names: &[impl ToString]) -> String {
+    let shown: Vec<_> = names.iter().take(NAMES_SHOWN).map(ToString::to_string).collect();
+    match names.len().saturating_sub(NAMES_SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! `outrigger plan`: one decision, as the JSON that other programs read or as text.
 
+pub(crate) mod text;
+
 use outrigger_model::{
     CapacityType, ExistingPlacement, Invalid, PlannedNode, PodRef, Price, RequirementSpec,
 };
@@ -10,7 +12,7 @@ use crate::classes::assumptions;
 use crate::error::CliError;
 use crate::input::{Decision, decide};
 use crate::output::{CommandOutcome, Format, count, print, say};
-use crate::{args, plan_text, snapshot_file, unreadable};
+use crate::{args, snapshot_file, unreadable};
 use anstream::eprintln;
 use owo_colors::OwoColorize;
 
@@ -92,8 +94,8 @@ pub(crate) fn run(command: &args::Plan, format: Format) -> Result<CommandOutcome
         snapshot_file::write(file, &decision.snapshot)?;
     }
     let output = output(&decision);
-    print(&output, format, || plan_text::print(&decision, &output))?;
-    plan_text::warn(&decision, format);
+    print(&output, format, || text::print(&decision, &output))?;
+    text::warn(&decision, format);
     if command.check && !holds(&decision, &output, format) {
         return Ok(CommandOutcome::Broken);
     }

@@ -1,5 +1,7 @@
 //! `outrigger simulate`: a scenario played under the real functions.
 
+mod text;
+
 use std::io::IsTerminal;
 
 use outrigger_simulation::{Scenario, Summary, play};
@@ -9,7 +11,6 @@ use crate::error::CliError;
 use crate::input::read;
 use crate::live::{Live, Paced};
 use crate::output::{CommandOutcome, Format, print};
-use crate::simulate_text;
 
 /// Runs the command.
 pub(crate) fn run(command: &args::Simulate, format: Format) -> Result<CommandOutcome, CliError> {
@@ -27,7 +28,7 @@ pub(crate) fn run(command: &args::Simulate, format: Format) -> Result<CommandOut
     let mut observer = Live::new(shown, live, pace);
     let ending = play(&scenario, &[], &mut observer)?;
     observer.finish();
-    print(&ending.summary, format, || simulate_text::print(&ending.summary))?;
+    print(&ending.summary, format, || text::print(&ending.summary))?;
     Ok(outcome(&ending.summary))
 }
 

@@ -9,7 +9,6 @@ use serde::de::IgnoredAny;
 use serde_json::{Deserializer, Value};
 
 use crate::error::CliError;
-use crate::input;
 
 /// What a file may hold.
 const ALLOWED: &str = "the JSON that outrigger plan --write-snapshot wrote, in the same version";
@@ -17,10 +16,9 @@ const ALLOWED: &str = "the JSON that outrigger plan --write-snapshot wrote, in t
 const ALLOWED_ELSEWHERE: &str =
     "such objects with -f, or here the JSON that outrigger plan --write-snapshot wrote";
 
-/// Reads a Snapshot.
-pub(crate) fn read(file: &Path) -> Result<Snapshot, CliError> {
-    let text = input::read(file)?;
-    parse(&text).map_err(|Refused { actual, allowed }| {
+/// The Snapshot that the text of a file is.
+pub(crate) fn from_text(file: &Path, text: &str) -> Result<Snapshot, CliError> {
+    parse(text).map_err(|Refused { actual, allowed }| {
         let file = file.display().to_string();
         CliError::Snapshot { file, actual, allowed }
     })

@@ -7,7 +7,7 @@ use anstream::eprintln;
 use outrigger_model::{Invalid, Snapshot};
 use owo_colors::OwoColorize;
 
-use crate::plan_text::names_of;
+use crate::output::names;
 
 /// All of it, in the snapshot's order.
 pub(crate) fn invalid_objects(snapshot: &Snapshot) -> Vec<Invalid> {
@@ -23,7 +23,7 @@ pub(crate) fn warn(snapshot: &Snapshot) {
     }
     for ((file, complaint), objects) in alike {
         let file = file.map(|file| format!("{file}: ")).unwrap_or_default();
-        let objects = names_of(&objects);
+        let objects = names(&objects);
         eprintln!("{} {file}{objects}: {complaint}", "not read whole:".yellow().bold());
     }
 }

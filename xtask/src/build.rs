@@ -1,12 +1,11 @@
 //! What is run: the command, the functions, the measuring programs and the tests.
 
 use std::ffi::OsStr;
-use std::process::Command;
 
 use anyhow::Result;
 
-use crate::command::{program, run, workspace};
-use crate::{target, template, tests};
+use crate::command::{member, program, run, target_directory, workspace};
+use crate::{template, tests};
 
 /// The programs that system tests and people use beside the functions.
 const PROGRAMS: [&str; 4] = ["outrigger", "stack", "ticker", "node-agent"];
@@ -46,11 +45,5 @@ pub(crate) fn absences<A: AsRef<OsStr>>(arguments: &[A]) -> Result<()> {
 
 fn example<A: AsRef<OsStr>>(name: &str, arguments: &[A]) -> Result<()> {
     run(workspace("build")?.args(["--quiet", "--example", name]))?;
-    run(program(target::directory()?.join("release/examples").join(name))?.args(arguments))
-}
-
-/// A member's program, built.
-pub(crate) fn member(name: &str) -> Result<Command> {
-    run(workspace("build")?.args(["--quiet", "--bin", name]))?;
-    program(target::directory()?.join("release").join(name))
+    run(program(target_directory()?.join("release/examples").join(name))?.args(arguments))
 }

@@ -7,8 +7,6 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::target;
-
 /// The workspace's root.
 pub(crate) fn root() -> Result<PathBuf> {
     let package = std::env::var_os("CARGO_MANIFEST_DIR").context("run this as `cargo xtask`")?;
@@ -16,10 +14,19 @@ pub(crate) fn root() -> Result<PathBuf> {
     package.parent().map(Path::to_owned).context("xtask lies in no workspace")
 }
 
+/// Where cargo builds: `$CARGO_TARGET_DIR`, or `target` in the folder of the servers (`Cache::open` in `tests/stack`).
+pub(crate) fn target_directory() -> Result<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set("CARGO_TARGET_DIR")
+        .or_else(|| set("OUTRIGGER_CACHE").map(|cache| cache.join("target")))
+        .or_else(|| std::env::home_dir().map(|home| home.join(".cache/outrigger/target")))
+        .context("no place to build in: set CARGO_TARGET_DIR or OUTRIGGER_CACHE to a directory")
+}
+
 /// A program in the workspace's root. Whatever it builds with cargo goes where we build.
 pub(crate) fn program(name: impl AsRef<std::ffi::OsStr>) -> Result<Command> {
     let mut command = Command::new(name);
-    command.current_dir(root()?).env("CARGO_TARGET_DIR", target::directory()?);
+    command.current_dir(root()?).env("CARGO_TARGET_DIR", target_directory()?);
     Ok(command)
 }
 
@@ -40,6 +47,12 @@ pub(crate) fn workspace(subcommand: &str) -> Result<Command> {
     let mut command = cargo(subcommand)?;
     command.args(["--release", "--workspace", "--all-features"]);
     Ok(command)
+}
+
+/// A member's program, built.
+pub(crate) fn member(name: &str) -> Result<Command> {
+    run(workspace("build")?.args(["--quiet", "--bin", name]))?;
+    program(target_directory()?.join("release").join(name))
 }
 
 /// Runs it with our output, to its end.

@@ -6,8 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use crate::build::member;
-use crate::command::{output, root};
+use crate::command::{member, output, root};
 
 const FOLDER: &str = "infra/kubernetes/crds";
 

@@ -7,8 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::build::member;
-use crate::command::{output, run as run_command, workspace};
+use crate::command::{member, output, run as run_command, workspace};
 
 /// Folders of the programs that build and check the template.
 pub(crate) struct Tools {

@@ -4,32 +4,22 @@
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use crate::command::{cargo, root, run};
+use crate::command::{cargo, root, run, target_directory};
 
 /// Names the checkout whose members were built last.
 const STAMP: &str = "outrigger-checkout";
 /// Held by the run that uses the directory.
 const LOCK: &str = "outrigger-checkout.lock";
 
-/// `$CARGO_TARGET_DIR`, or `target` in the folder of the servers (`Cache::open` in `tests/stack`).
-pub(crate) fn directory() -> Result<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    set("CARGO_TARGET_DIR")
-        .or_else(|| set("OUTRIGGER_CACHE").map(|cache| cache.join("target")))
-        .or_else(|| std::env::home_dir().map(|home| home.join(".cache/outrigger/target")))
-        .context("no place to build in: set CARGO_TARGET_DIR or OUTRIGGER_CACHE to a directory")
-}
-
 /// Takes the directory for this checkout until the file is dropped.
 ///
 /// Cargo tells sources by their path within the workspace and by their age. Members that another
 /// checkout has built could pass for ours, so they go first; third-party crates stay.
 pub(crate) fn take() -> Result<File> {
-    let directory = directory()?;
+    let directory = target_directory()?;
     fs::create_dir_all(&directory).with_context(|| format!("creating {}", directory.display()))?;
     let held = lock(&directory.join(LOCK))?;
     let (stamp, ours) = (directory.join(STAMP), checkout()?);

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::command::{run, workspace};
-use crate::{stack, target};
+use crate::command::{run, target_directory, workspace};
+use crate::stack;
 
 /// The test programs that need servers, or programs that are built for them.
 const ON_SERVERS: [&str; 5] = ["differential", "servers", "stack", "system", "replay"];
@@ -38,7 +38,7 @@ pub(crate) fn differential(filter: &[String]) -> Result<()> {
 
 /// The adapters. The servers that they are tested on stay up for this step only.
 pub(crate) fn servers(filter: &[String]) -> Result<()> {
-    let directory = target::directory()?.join("servers");
+    let directory = target_directory()?.join("servers");
     let at = [OsStr::new("--dir"), directory.as_os_str()];
     stack::run(&[&["up".as_ref(), "--without-functions".as_ref()], &at[..]].concat())?;
     let tested =

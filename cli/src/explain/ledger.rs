@@ -15,7 +15,7 @@ use crate::cluster::wait_for;
 use crate::error::CliError;
 use crate::ledger::ClusterLedger;
 use crate::output::say;
-use crate::plan_text;
+use crate::plan::text;
 
 /// What there is to say about what was asked for.
 #[derive(Debug, Serialize)]
@@ -165,7 +165,7 @@ impl DecidedPod {
             PodsOutcome::Placed { on } => say!("{pod}: {} {on} (provision, {at})", "goes to".green()),
             unplaced => {
                 say!("{pod}: {} (provision, {at})", "no node can be made for it".red());
-                plan_text::print_reasons(unplaced);
+                text::print_reasons(unplaced);
             }
         }
         self.why.iter().for_each(print_why);

@@ -7,12 +7,11 @@ use serde::Serialize;
 
 use super::{print_unreadable, print_why};
 use crate::args::Source;
+use crate::consolidate::text::{destinations, print_lost};
 use crate::consolidate::{CommandOutput, PatienceOutput, command_output};
-use crate::consolidate_text::{destinations, print_lost};
 use crate::input::{self, Decision};
-use crate::output::{count, say, table};
+use crate::output::{count, names, say, table};
 use crate::plan::{NewNode, new_node};
-use crate::plan_text::names;
 use owo_colors::OwoColorize;
 
 /// How many types of a node are shown.

@@ -25,10 +25,10 @@ use crate::door::authenticator::Authenticator;
 use crate::door::refusal::Refusal;
 use crate::ec2::Ec2Model;
 use crate::http::{Forwarded, Http};
+use crate::options::deployed;
 use crate::roles::{Call, Need, Role, needs};
 use crate::schedule::FUNCTIONS;
-use crate::stack::door;
-use crate::state::State;
+use crate::state::{Endpoints, State};
 use crate::template::Deployed;
 use crate::tools::Tools;
 
@@ -96,7 +96,16 @@ impl Door {
 
     /// Opens the door of the stack in a directory, whose state says where.
     pub fn of_stack(state: &State) -> Result<Self> {
-        door(state, &Tools::ensure(&Cache::open()?)?)
+        Self::in_front_of(state, &Tools::ensure(&Cache::open()?)?)
+    }
+
+    /// The same, with tools that are there.
+    pub(crate) fn in_front_of(state: &State, tools: &Tools) -> Result<Self> {
+        let Endpoints { aws, dynamodb, door, .. } = &state.endpoints;
+        let port = door.rsplit(':').next().and_then(|port| port.parse().ok());
+        let port = port.with_context(|| format!("the front door has no port: {door}"))?;
+        let behind = Behind { moto: aws.clone(), dynamodb: dynamodb.clone() };
+        Self::open(port, behind, &deployed(state)?, Ec2Model::installed(&tools.moto)?)
     }
 
     /// The actions that a function's role allows.

@@ -5,14 +5,16 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use crate::seed::{CLUSTER, STATE_BUCKET};
-
 const KOPS_VERSION: &str = "1.34.1";
 
 /// Keeps pods off a node until it is registered. With manager Karpenter kOps adds it itself; the
 /// borrowed groups name it in their spec, as the README asks.
 const GATE: (&str, &str, &str) = ("karpenter.sh/unregistered", "", "NoExecute");
 
+/// The cluster's name.
+pub const CLUSTER: &str = "stack.example.com";
+/// kOps' state store.
+pub const STATE_BUCKET: &str = "stack-kops-state";
 /// The instance groups of the cluster. Their specs lie in `kops/instancegroup-<name>.yaml`; what
 /// kOps derives from a spec is here.
 pub const GROUPS: [Group; 4] = [

@@ -18,11 +18,11 @@ use roxmltree::Document;
 use serde::Deserialize;
 
 use crate::aws::{Aws, parameter};
-use crate::kops::nodeup_hash;
+use crate::kops::{CLUSTER, STATE_BUCKET, nodeup_hash};
 use crate::kubernetes::Kubernetes;
 use crate::mirror_pod::{KubeProxy, kube_proxy};
 use crate::node_object::{Instance, Kubelet, Machine, node};
-use crate::seed::{CLUSTER, STATE_BUCKET, filter, text};
+use crate::seed::{filter, text};
 
 /// How many Nodes register at once.
 const WORKERS: usize = 8;

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use tempfile::TempDir;
 
 use crate::aws::{ACCOUNT, REGION};
-use crate::kops::ServiceProxy;
+use crate::kops::{CLUSTER, STATE_BUCKET, ServiceProxy};
 use crate::schedule::{DEAD_INTERRUPTIONS, FUNCTIONS, INTERRUPTIONS};
 use crate::seed;
 use crate::state::{Endpoints, State};
@@ -90,8 +90,8 @@ pub(crate) fn deployed(state: &State) -> Result<Deployed> {
     let ca = fs::read_to_string(&ca).with_context(|| format!("reading {}", ca.display()))?;
     let text = str::to_owned;
     let mut parameters = BTreeMap::from([
-        (text("ClusterName"), text(seed::CLUSTER)),
-        (text("StateStoreBucket"), text(seed::STATE_BUCKET)),
+        (text("ClusterName"), text(CLUSTER)),
+        (text("StateStoreBucket"), text(STATE_BUCKET)),
         (text("ApiServer"), kubernetes.clone()),
         (text("ApiServerCa"), STANDARD.encode(ca)),
     ]);

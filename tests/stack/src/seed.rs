@@ -13,19 +13,15 @@ use roxmltree::Document;
 use serde_json::json;
 
 use crate::aws::{ACCOUNT, Aws, REGION, parameter};
-use crate::kops::{GROUPS, Group, ServiceProxy, Site, Subnet};
+use crate::kops::{CLUSTER, GROUPS, Group, STATE_BUCKET, ServiceProxy, Site, Subnet};
 use crate::kubernetes::Kubernetes;
 use crate::schedule::{
     DEAD_INTERRUPTIONS, EVENT_SOURCE, FUNCTIONS, INTERRUPTIONS, MOST_DELIVERIES, VISIBILITY_SECONDS,
     doorbell_queue,
 };
 
-/// The cluster's name.
-pub const CLUSTER: &str = "stack.example.com";
 /// The ledger's table.
 pub const TABLE: &str = "outrigger";
-/// kOps' state store.
-pub const STATE_BUCKET: &str = "stack-kops-state";
 /// Where the catalogue goes.
 pub const CATALOG_BUCKET: &str = "stack-outrigger";
 

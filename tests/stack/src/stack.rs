@@ -11,8 +11,7 @@ use tempfile::TempDir;
 use crate::aws::Aws;
 use crate::cache::Cache;
 use crate::control_plane::{self, ControlPlane};
-use crate::door::{Behind, Door, TOKEN_REVIEWS};
-use crate::ec2::Ec2Model;
+use crate::door::{Door, TOKEN_REVIEWS};
 use crate::functions::{FunctionProcess, Server, binary, built};
 use crate::kubernetes::Kubernetes;
 use crate::node_agent::{NodeAgent, NodeAgentSettings};
@@ -136,7 +135,7 @@ impl Stack {
             self.add(door, Some(port), None)?;
             return self.process("door")?.wait_until(Duration::from_mins(1), || stand_ins::listens(port));
         }
-        self.door = Some(door(&self.state, tools)?);
+        self.door = Some(Door::in_front_of(&self.state, tools)?);
         Ok(())
     }
 
@@ -331,15 +330,6 @@ impl Drop for Stack {
         }
         self.state.forget(&self.cache);
     }
-}
-
-/// The front door of a stack.
-pub(crate) fn door(state: &State, tools: &Tools) -> Result<Door> {
-    let Endpoints { aws, dynamodb, door, .. } = &state.endpoints;
-    let port = door.rsplit(':').next().and_then(|port| port.parse().ok());
-    let port = port.with_context(|| format!("the front door has no port: {door}"))?;
-    let behind = Behind { moto: aws.clone(), dynamodb: dynamodb.clone() };
-    Door::open(port, behind, &deployed(state)?, Ec2Model::installed(&tools.moto)?)
 }
 
 /// The ports of one stack.

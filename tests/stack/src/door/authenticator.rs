@@ -17,9 +17,9 @@ use url::Url;
 
 use crate::aws::{REGION, escape};
 use crate::http::Forwarded;
+use crate::kops::CLUSTER;
 use crate::options::secret_of;
 use crate::schedule::FUNCTIONS;
-use crate::seed::CLUSTER;
 use crate::template::Deployed;
 
 const PREFIX: &str = "k8s-aws-v1.";

@@ -4,16 +4,13 @@
 use std::collections::BTreeMap;
 
 use anstream::eprintln;
-use outrigger_model::{FilterStep, PodRef, PodsOutcome, PoolRefusal, Price, Refusal, Snapshot};
+use outrigger_model::{FilterStep, PodsOutcome, PoolRefusal, Price, Refusal, Snapshot};
 use owo_colors::OwoColorize;
 
 use crate::input::Decision;
-use crate::output::{Format, count, say, table};
-use crate::plan::{NewNode, PlanOutput};
+use crate::output::{Format, count, names, say, table};
+use crate::plan::{ExistingNode, NewNode, PlanOutput};
 use crate::unreadable;
-
-/// How many names of a group are shown.
-const SHOWN: usize = 3;
 
 /// Prints the plan.
 pub(crate) fn print(decision: &Decision, output: &PlanOutput) {
@@ -24,9 +21,8 @@ pub(crate) fn print(decision: &Decision, output: &PlanOutput) {
     }
     if !output.existing.is_empty() {
         say!("");
-        let row = |node: &crate::plan::ExistingNode| {
-            vec![node.node.clone(), node.pods.len().to_string(), names(&node.pods)]
-        };
+        let row =
+            |node: &ExistingNode| vec![node.node.clone(), node.pods.len().to_string(), names(&node.pods)];
         table(&["EXISTING NODE", "PODS", "WHICH"], &output.existing.iter().map(row).collect::<Vec<_>>());
     }
     print_unplaced(decision);
@@ -153,20 +149,6 @@ fn print_steps(steps: &[FilterStep]) {
 pub(crate) fn narrowing(steps: &[FilterStep]) -> impl Iterator<Item = &FilterStep> {
     let before = std::iter::once(None).chain(steps.iter().map(|step| Some(step.remaining)));
     steps.iter().zip(before).filter(|(step, before)| Some(step.remaining) != *before).map(|(step, _)| step)
-}
-
-/// The first few names, and how many more there are.
-pub(crate) fn names(pods: &[PodRef]) -> String {
-    names_of(pods)
-}
-
-/// The first few of some names, and how many more there are.
-pub(crate) fn names_of(names: &[impl ToString]) -> String {
-    let shown: Vec<_> = names.iter().take(SHOWN).map(ToString::to_string).collect();
-    match names.len().saturating_sub(SHOWN) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
-    }
 }
 
 /// What was refused or left out, on standard error, so that no format loses it.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use owo_colors::OwoColorize;
 
 use crate::consolidate::{CommandOutput, ConsolidateOutput, KeptOutput};
-use crate::output::{count, say, table};
-use crate::plan_text::{money, names, names_of, print_assumptions};
+use crate::output::{count, names, say, table};
+use crate::plan::text::{money, print_assumptions};
 
 /// Prints the consolidation.
 pub(crate) fn print(output: &ConsolidateOutput) {
@@ -63,7 +63,7 @@ fn row(number: usize, command: &CommandOutput) -> Vec<String> {
         number.to_string(),
         format!("{:?}", command.reason),
         command.delete.len().to_string(),
-        names_of(&command.delete),
+        names(&command.delete),
         destinations(command),
         command.evictions.to_string(),
         format!("{:.4}", command.savings_per_hour),
@@ -102,7 +102,7 @@ fn kept(kept: &[KeptOutput]) -> Vec<Vec<String>> {
         by_reason.entry(&node.reason).or_default().push(node.node.clone());
     }
     let row = |(reason, nodes): (&str, Vec<String>)| {
-        vec![nodes.len().to_string(), reason.to_owned(), names_of(&nodes)]
+        vec![nodes.len().to_string(), reason.to_owned(), names(&nodes)]
     };
     by_reason.into_iter().map(row).collect()
 }

@@ -3,8 +3,8 @@
 use outrigger_simulation::Summary;
 use owo_colors::OwoColorize;
 
-use crate::output::{count, say, table};
-use crate::plan_text::{money, names};
+use crate::output::{count, names, say, table};
+use crate::plan::text::money;
 
 /// Prints the summary.
 pub(crate) fn print(summary: &Summary) {
