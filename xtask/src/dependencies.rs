@@ -1,7 +1,9 @@
 //! Dependencies that must never appear: the judgement knows no IO, the default command compiles no
-//! cloud, and the crates of the workspace use one another along the edges of one table.
+//! cloud, the crates of the workspace use one another along the edges of one table, and the rooms
+//! of a crate in no circle.
 
 mod edges;
+mod rooms;
 
 use anyhow::{Result, bail};
 
@@ -14,10 +16,11 @@ type Rule = (&'static str, fn(&str) -> bool);
 const RULES: [Rule; 3] =
     [("outrigger-model", is_outside), ("outrigger-planning", is_outside), ("outrigger", is_cloud)];
 
-/// Compares the edges between crates with the table, then walks each package's tree of default
+/// Compares the edges between crates with the table, looks for circles between rooms, then walks each package's tree of default
 /// features.
 pub(crate) fn run() -> Result<()> {
     edges::check()?;
+    rooms::check()?;
     for (package, forbidden) in RULES {
         let mut tree = cargo("tree")?;
         tree.args(["-p", package, "-e", "normal", "--prefix", "none", "--format", "{p}"]);

@@ -7,8 +7,7 @@
 //!
 //! Each room knows only those before it. `scenario` says what is to happen. `cloud`, `cluster` and
 //! `ledger` hold what is there, and `state` joins them. `laws` say what must hold of a state,
-//! `course` is what happens to it, and `door` lets the functions' calls in. Only the ledger's port
-//! still lies beside its table, and not at the door.
+//! `course` is what happens to it, and `door` lets the functions' calls in.
 
 pub mod functions;
 pub mod judge;

@@ -176,7 +176,7 @@ fn assert_refusals_are_told_once(stack: &Stack) {
         let shown = events(stack, kind, name);
         assert!(
             shown.len() == 1 && shown[0].1 == 1 && shown[0].0.starts_with("ValidationFailed: spec."),
-            "{told:?}"
+            "{shown:?}"
         );
     }
 }

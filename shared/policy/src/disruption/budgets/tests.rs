@@ -52,7 +52,7 @@ fn drift_comes_in_waves_where_its_pool_says_so() {
         world.annotate(labels::NODE_POOL_HASH, "v1-1");
     }
     // What is true of one of ten nodes, of which any budget allows six at once; the wave, the
-    // reason, and what is remaining.
+    // reason, and what is left.
     let table: [(&str, Change, &str, DisruptionReason, usize); 8] = [
         ("nothing", |_| {}, "2", Drifted, 2),
         ("nothing", |_| {}, "2", Empty, 6),
