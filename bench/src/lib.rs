@@ -4,8 +4,8 @@
 //! [`scenario`] makes files as kubectl prints them; [`catalogue`] says what can be bought;
 //! [`snapshot`] reads both as the command line does; [`bound`] is the least that any packing costs;
 //! [`figures`] are ours and [`karpenter`]'s results in one form; [`differential`] draws small
-//! clusters on which the two are compared; [`columns`] prints rows, and [`exit`] is how the
-//! programs end.
+//! clusters on which the two are compared; [`mutations`] are what the optimiser is tried without;
+//! [`columns`] prints rows, and [`exit`] is how the programs end.
 
 pub mod bound;
 pub mod catalogue;
@@ -14,10 +14,12 @@ pub mod differential;
 pub mod exit;
 pub mod figures;
 pub mod karpenter;
+pub mod mutations;
 pub mod scenario;
 pub mod snapshot;
 
 pub use bound::{Bound, lower_bound};
 pub use figures::Figures;
 pub use karpenter::Karpenter;
+pub use mutations::Mutation;
 pub use scenario::{Recipe, Scenario};

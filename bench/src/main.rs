@@ -7,6 +7,7 @@ mod interruption;
 mod large_cluster;
 mod latency;
 mod memory;
+mod operators;
 mod placing;
 mod planner;
 mod search;
@@ -55,6 +56,8 @@ enum What {
     Differential(search::DifferentialOptions),
     /// A digest of each decision and each simulated world, to compare two builds
     Digests(digests::DigestsOptions),
+    /// What the optimiser's operators are good for: decisions with and without each
+    Operators(operators::OperatorsOptions),
     /// One decision of ours about one file, as JSON
     #[command(hide = true)]
     Decide(planner::Decide),
@@ -106,6 +109,7 @@ fn run(what: Option<What>) -> Result<()> {
         Some(What::Scenario(options)) => write_scenario(options),
         Some(What::Differential(options)) => search::run(&options),
         Some(What::Digests(options)) => digests::run(&options),
+        Some(What::Operators(options)) => operators::run(&options),
         Some(What::Decide(decide)) => planner::decide(&decide),
         Some(What::DecideConsolidation(decide)) => consolidate::decide(&decide),
     }

@@ -1,0 +1,97 @@
+//! `operators`: each operator and each tuned number of the optimiser is taken out of its sources in
+//! turn, and the same decisions are made without it. What nobody misses has no reason to be there.
+
+mod measured;
+mod report;
+mod scenes;
+mod workspace;
+
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+use clap::{Args, ValueEnum};
+use outrigger_bench::Mutation;
+
+use measured::{Effect, Figures};
+use scenes::Scene;
+use workspace::Workspace;
+
+/// What `operators` takes.
+#[derive(Args)]
+pub(crate) struct OperatorsOptions {
+    /// Only the mutations of these names
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Show the mutations and end
+    #[arg(long)]
+    list: bool,
+    /// How often each decision is made in each build; the fastest counts
+    #[arg(long, default_value_t = 1)]
+    passes: usize,
+    /// What is printed
+    #[arg(short, long, default_value = "text")]
+    output: Output,
+    /// Write the rows into bench/OPERATORS.md, too, each as soon as it is measured
+    #[arg(long)]
+    write: bool,
+    /// Where the changed sources are built; what is there already is used again
+    #[arg(long, value_name = "FOLDER")]
+    scratch: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Text,
+    Json,
+}
+
+/// Measures each mutation and prints a row for it.
+pub(crate) fn run(settings: &OperatorsOptions) -> Result<()> {
+    let mutations = Mutation::listed()?;
+    let wanted = wanted(&mutations, &settings.only)?;
+    if settings.list {
+        for (_, mutation) in wanted {
+            anstream::println!("{}: {}", mutation.name, mutation.missing);
+        }
+        return Ok(());
+    }
+    let workspace = Workspace::new(settings.scratch.as_deref(), &mutations)?;
+    anstream::eprintln!("building in {} ...", workspace.folder().display());
+    let program = workspace.build()?;
+    let scenes = scenes::all(workspace.folder())?;
+    if settings.output == Output::Text {
+        report::print_head();
+    }
+    for (place, (number, mutation)) in wanted.iter().enumerate() {
+        anstream::eprintln!("{} of {}: {}", place + 1, wanted.len(), mutation.name);
+        let figures = |scene: &Scene| -> Result<(String, Figures, Figures)> {
+            let (mut before, mut after) =
+                (scene.decide(&program, None)?, scene.decide(&program, Some(*number))?);
+            for _ in 1..settings.passes {
+                before.keep_faster(&scene.decide(&program, None)?);
+                after.keep_faster(&scene.decide(&program, Some(*number))?);
+            }
+            Ok((scene.name.clone(), before, after))
+        };
+        let rows = scenes.iter().map(figures).collect::<Result<Vec<_>>>()?;
+        let effect = Effect::new(&rows);
+        match settings.output {
+            Output::Text => report::print(mutation, &effect),
+            Output::Json => anstream::println!("{}", report::json(mutation, &effect, &rows)?),
+        }
+        if settings.write {
+            report::write(&workspace.root().join("bench/OPERATORS.md"), mutation, &effect)?;
+        }
+    }
+    Ok(())
+}
+
+/// The mutations of some names, or all, with their numbers.
+fn wanted<'m>(mutations: &'m [Mutation], names: &[String]) -> Result<Vec<(usize, &'m Mutation)>> {
+    for name in names {
+        let is_listed = mutations.iter().any(|mutation| mutation.name == *name);
+        ensure!(is_listed, "found {name}; allowed: a name that `--list` shows");
+    }
+    let is_wanted = |mutation: &Mutation| names.is_empty() || names.contains(&mutation.name);
+    Ok(mutations.iter().enumerate().filter(|(_, mutation)| is_wanted(mutation)).collect())
+}
