@@ -134,11 +134,11 @@ pub(crate) fn fits(request: &[i64], free: &[i64]) -> bool {
     request.iter().zip(free).all(|(wanted, free)| wanted <= free)
 }
 
-/// How many times a request fits, at most `wanted`.
-pub(crate) fn copies(request: &[i64], free: &[i64], wanted: u32) -> u32 {
+/// How many times a request fits into what is free, at most `wanted`.
+pub(crate) fn copies(request: &[i64], free: impl IntoIterator<Item = i64>, wanted: u32) -> u32 {
     let mut times = i64::from(wanted);
     for (amount, free) in request.iter().zip(free) {
-        if *free < 0 {
+        if free < 0 {
             return 0;
         }
         if *amount > 0 {
@@ -181,9 +181,9 @@ mod tests {
 
     #[test]
     fn copies_is_how_often_it_fits() {
-        assert_eq!(copies(&[500, 0, 1], &[1_700, 0, 9], 10), 3);
-        assert_eq!(copies(&[500, 0, 1], &[1_700, 0, 2], 10), 2);
-        assert_eq!(copies(&[500, 0, 1], &[1_700, -1, 9], 10), 0);
-        assert_eq!(copies(&[0, 0, 0], &[1, 1, 1], 10), 10);
+        assert_eq!(copies(&[500, 0, 1], [1_700, 0, 9], 10), 3);
+        assert_eq!(copies(&[500, 0, 1], [1_700, 0, 2], 10), 2);
+        assert_eq!(copies(&[500, 0, 1], [1_700, -1, 9], 10), 0);
+        assert_eq!(copies(&[0, 0, 0], [1, 1, 1], 10), 10);
     }
 }

@@ -265,7 +265,8 @@ impl<'a> Problem<'a> {
         let known = self.roomy.borrow().get(&variant).cloned();
         known.unwrap_or_else(|| {
             let request = self.request(variant);
-            let has_room = |node: &ExistingNode<'_>| amounts::copies(request, &node.free, 1) > 0;
+            let has_room =
+                |node: &ExistingNode<'_>| amounts::copies(request, node.free.iter().copied(), 1) > 0;
             let nodes: Rc<TiVec<NodeId, bool>> = Rc::new(self.existing.iter().map(has_room).collect());
             self.roomy.borrow_mut().insert(variant, Rc::clone(&nodes));
             nodes

@@ -1,6 +1,7 @@
 //! The Solution: where the pods of a problem are, in a form that can be changed and changed back.
 
 mod broken;
+mod load;
 mod node;
 mod objective;
 mod occupied;
@@ -19,6 +20,7 @@ use crate::problem::Problem;
 use crate::problem::limits::LimitRow;
 use crate::problem::lots::{Lot, standing};
 use crate::problem::topology::{Counts, Rule, RuleKind};
+pub(crate) use load::{Load, PodSize};
 pub use node::{NewNode, Portion, Shape};
 pub(crate) use objective::Objective;
 pub(crate) use occupied::{Occupied, PlacedPods};

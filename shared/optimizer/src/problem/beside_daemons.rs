@@ -12,7 +12,7 @@ use typed_index_collections::{TiSlice, TiVec};
 use super::classes::PodClass;
 use super::existing::ExistingNode;
 use super::topology::groups::Asker;
-use super::topology::{Counts, Groups, Rule, RuleKind, Standing, Topology};
+use super::topology::{Counts, Groups, HostRules, Rule, RuleKind, Standing, Topology};
 use crate::ids::{DaemonId, GroupId, KeyId, NodeId, RelaxationId, TemplateId};
 use crate::market::purchases::Purchases;
 use crate::market::selection::Aspect;
@@ -95,7 +95,7 @@ impl<'d, 'a> DaemonRules<'d, 'a> {
                 let (selecting, rules) = (&selecting[daemon], &self.barring[daemon]);
                 let is_per_host = |group: &GroupId| topology.key_of[*group].is_none();
                 let per_host: Vec<GroupId> = selecting.iter().copied().filter(is_per_host).collect();
-                node.host.take(rules, &per_host, 1);
+                node.host.take(HostRules { rules, selected_by: &per_host }, 1);
                 for rule in rules {
                     topology.binds[rule.group] = true;
                 }

@@ -14,6 +14,6 @@ pub(crate) mod sites;
 pub(crate) use counts::Counts;
 pub(crate) use domains::{DomainMakers, Topology};
 pub(crate) use groups::Groups;
-pub(crate) use hosts::{Affinity, Host, Spreads};
+pub(crate) use hosts::{Affinity, Host, HostRules, Spreads};
 pub use rules::{Rule, RuleKind};
 pub(crate) use sites::Standing;

@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use outrigger_model::pod::HostPort;
 use typed_index_collections::{TiSliceKeys, TiVec};
 
 use super::assign::Waiting;
@@ -12,7 +11,8 @@ use crate::market::purchases::Purchases;
 use crate::market::selections::Selected;
 use crate::problem::Problem;
 use crate::problem::lots::{Home, Lot};
-use crate::problem::topology::{Rule, RuleKind};
+use crate::problem::topology::{HostRules, Rule, RuleKind};
+use crate::solution::PodSize;
 
 /// Pods of several lots that differ only in the rules about the pods beside them.
 #[derive(Debug)]
@@ -20,20 +20,13 @@ pub(super) struct Bin<'b> {
     /// Where they may go.
     pub(super) selected: Rc<Selected>,
     /// The room and the ports that each takes.
-    pub(super) shape: PodShape<'b>,
+    pub(super) size: PodSize<'b>,
     /// The purchases that one pod fits.
     pub(super) purchases: Purchases,
     /// The members, those with rules of their own first.
     pub(super) members: Vec<MemberId>,
     /// How many pods are left.
     pub(super) left: u32,
-}
-
-/// What pods of one size take.
-#[derive(Debug, PartialEq, Eq, Hash, Clone, Copy)]
-pub(super) struct PodShape<'b> {
-    pub(super) request: &'b [i64],
-    pub(super) ports: &'b [HostPort],
 }
 
 /// A lot on its way through the pools.
@@ -61,6 +54,11 @@ impl Member<'_> {
         self.rules.iter().filter(|rule| rule.kind == RuleKind::Affinity)
     }
 
+    /// Its rules about single nodes, and those that count its pods.
+    pub(super) fn host(&self) -> HostRules<'_> {
+        HostRules { rules: &self.rules, selected_by: self.on_hosts }
+    }
+
     /// Whether its pods can only join nodes that others are on.
     fn follows(&self) -> bool {
         self.affinity().next().is_some()
@@ -71,7 +69,7 @@ impl Member<'_> {
 pub(super) struct Bins<'b> {
     pub(super) all: TiVec<BinId, Bin<'b>>,
     pub(super) members: TiVec<MemberId, Member<'b>>,
-    known: FixedMap<(SelectionId, PodShape<'b>), BinId>,
+    known: FixedMap<(SelectionId, PodSize<'b>), BinId>,
 }
 
 impl<'b> Bins<'b> {
@@ -135,11 +133,10 @@ impl<'b> Bins<'b> {
 
     /// The bin of a lot on a template.
     fn bin(&mut self, problem: &'b Problem<'_>, lot: &Lot, home: &Home) -> BinId {
-        let pod_class = &problem.classes[lot.variant.class];
-        let shape = PodShape { request: problem.request(lot.variant), ports: &pod_class.spec.host_ports };
-        *self.known.entry((home.selected.id, shape)).or_insert_with(|| {
+        let size = problem.size(lot.variant);
+        *self.known.entry((home.selected.id, size)).or_insert_with(|| {
             let (selected, purchases) = (Rc::clone(&home.selected), home.purchases.clone());
-            self.all.push_and_get_key(Bin { selected, shape, purchases, members: Vec::new(), left: 0 })
+            self.all.push_and_get_key(Bin { selected, size, purchases, members: Vec::new(), left: 0 })
         })
     }
 
@@ -172,7 +169,7 @@ impl<'b> Bins<'b> {
     pub(super) fn demand(&self, selected: SelectionId, width: usize) -> Vec<f64> {
         let mut demand = vec![0.0; width];
         for bin in self.all.iter().filter(|bin| bin.selected.id == selected && bin.left > 0) {
-            for (sum, amount) in demand.iter_mut().zip(bin.shape.request) {
+            for (sum, amount) in demand.iter_mut().zip(bin.size.request) {
                 *sum += *amount as f64 * f64::from(bin.left);
             }
         }

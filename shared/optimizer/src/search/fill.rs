@@ -7,17 +7,15 @@ mod candidates;
 
 use std::rc::Rc;
 
-use outrigger_model::pod::HostPort;
 use outrigger_model::{CapacityType, Requirements};
-use outrigger_policy::pods::ports;
 use typed_index_collections::{TiSlice, TiVec, ti_vec};
 
 use super::bins::{Bin, Bins};
-use crate::amounts;
 use crate::ids::{BinId, GuestId, MemberId, PurchaseId};
 use crate::market::purchases::capacity_of;
 use crate::market::templates::Template;
 use crate::problem::topology::{Affinity, Host, Spreads};
+use crate::solution::Load;
 pub(super) use candidates::Candidates;
 
 const PODS_AT_ONCE_MAX: u32 = 4_096;
@@ -64,9 +62,7 @@ pub(super) struct Filling {
     pub(super) guests: Vec<(GuestId, u32)>,
     /// Members of bins, and how many pods of each.
     pub(super) members: Vec<(MemberId, u32)>,
-    pub(super) packed: Vec<i64>,
-    pub(super) ports: Vec<HostPort>,
-    pub(super) host: Host,
+    pub(super) load: Load,
     pub(super) worth_of_peers: f64,
     pub(super) worth_of_others: f64,
 }
@@ -121,69 +117,68 @@ pub(super) fn fill(party: Party<'_>, purchase: PurchaseId, lead: Lead, extent: E
 struct Filler<'a> {
     party: Party<'a>,
     purchase: PurchaseId,
-    free: Vec<i64>,
-    daemon_ports: Vec<HostPort>,
+    /// What the machine leaves to pods.
+    capacity: &'a [i64],
     counts: TiVec<GuestId, u32>,
     filling: Filling,
 }
 
 impl<'a> Filler<'a> {
     fn new(party: Party<'a>, purchase: PurchaseId) -> Self {
-        let room = party.template.room(purchase);
+        let capacity = party.template.room(purchase);
         let filling = Filling {
             capacity_type: capacity_of(purchase),
             zones: party.template.allowed_zones,
             node: Requirements::new(),
             guests: Vec::new(),
             members: Vec::new(),
-            packed: vec![0; room.len()],
-            ports: Vec::new(),
-            host: Host::default(),
+            load: Load::new(capacity.len(), party.template.daemon_ports(purchase), Host::default()),
             worth_of_peers: 0.0,
             worth_of_others: 0.0,
         };
-        Self {
-            party,
-            purchase,
-            free: room.to_vec(),
-            daemon_ports: party.template.daemon_ports(purchase),
-            counts: ti_vec![0; party.guests.len()],
-            filling,
-        }
+        Self { party, purchase, capacity, counts: ti_vec![0; party.guests.len()], filling }
     }
 
     /// Adds candidates until none of them fits any more. What does not fit once never fits again.
     fn fill_with(&mut self, all: &Candidates) {
-        let mut candidates =
-            all.on(self.purchase, self.party.template.room(self.purchase), self.party.guests);
-        while let Some(best) = candidates.best(&self.free) {
+        let mut candidates = all.on(self.purchase, self.capacity, self.party.guests);
+        let mut free = Vec::new();
+        self.write_free(&mut free);
+        while let Some(best) = candidates.best(&free) {
             let guest = candidates.guest(best);
             let added = self.add(guest, None, self.portion(guest), Affinity::MustFollow);
             if added == 0 || self.counts[guest] == self.party.guests[guest].bin.left {
                 candidates.rule_out(best);
             }
+            self.write_free(&mut free);
         }
+    }
+
+    /// Writes down what the pods so far leave of the machine.
+    fn write_free(&self, free: &mut Vec<i64>) {
+        free.clear();
+        free.extend(self.filling.load.free(self.capacity));
     }
 
     /// How many at once: what takes an eighth of the room, so that directions are weighed again
     /// while there is some.
     fn portion(&self, guest: GuestId) -> u32 {
         let joining = &self.party.guests[guest];
-        let fit = amounts::copies(joining.bin.shape.request, &self.free, PODS_AT_ONCE_MAX);
+        let fit = self.copies(joining.bin.size.request, PODS_AT_ONCE_MAX);
         let left = joining.bin.left - self.counts[guest];
         fit.div_ceil(8).min(left)
+    }
+
+    fn copies(&self, request: &[i64], wanted: u32) -> u32 {
+        self.filling.load.copies(request, self.capacity, wanted)
     }
 
     /// Adds up to `count` pods of a guest, of one member or of any; says how many.
     fn add(&mut self, guest: GuestId, member: Option<MemberId>, count: u32, affinity: Affinity) -> u32 {
         let joining = &self.party.guests[guest];
-        let shape = joining.bin.shape;
-        let count = if shape.ports.is_empty() { count } else { count.min(1) };
-        let count = amounts::copies(shape.request, &self.free, count);
-        let clash = !shape.ports.is_empty()
-            && (ports::clash(shape.ports, &self.filling.ports)
-                || ports::clash(shape.ports, &self.daemon_ports));
-        if count == 0 || clash {
+        let size = joining.bin.size;
+        let count = self.filling.load.port_room(size.ports, self.copies(size.request, count));
+        if count == 0 {
             return 0;
         }
         let selection = &joining.bin.selected.selection;
@@ -231,10 +226,10 @@ impl<'a> Filler<'a> {
         let count = if held.rules.is_empty() && held.on_hosts.is_empty() {
             wanted
         } else {
-            self.filling.host.room_for(&held.rules, held.on_hosts, wanted, affinity, Spreads::HoldInAnyOrder)
+            self.filling.load.host.room_for(held.host(), wanted, affinity, Spreads::HoldInAnyOrder)
         };
         if count > 0 {
-            self.filling.host.take(&held.rules, held.on_hosts, count);
+            self.filling.load.host.take(held.host(), count);
             match place {
                 Some(place) => self.filling.members[place].1 += count,
                 None => self.filling.members.push((member, count)),
@@ -246,9 +241,7 @@ impl<'a> Filler<'a> {
     /// Takes the room of pods that were added.
     fn settle(&mut self, guest: GuestId, added: u32) {
         let joining = &self.party.guests[guest];
-        self.filling.ports.extend(joining.bin.shape.ports.iter().cloned());
-        amounts::take(&mut self.free, joining.bin.shape.request, added);
-        amounts::add(&mut self.filling.packed, joining.bin.shape.request, added);
+        self.filling.load.take_size(joining.bin.size, added);
         let worth = joining.worth * f64::from(added);
         let filling = &mut self.filling;
         let sum = match joining.role {

@@ -17,7 +17,7 @@ pub(super) fn grow(solution: &mut Solution<'_, '_>) {
         let opened = solution
             .new_nodes()
             .filter(|(_, node)| is_grown(node.shape.template) && !node.is_static(problem))
-            .map(|(id, node)| (id, node.shape.packed[Dimensions::CPU]));
+            .map(|(id, node)| (id, node.shape.load.packed[Dimensions::CPU]));
         let (nodes, cpu): (Vec<NewNodeId>, Vec<i64>) = opened.unzip();
         if nodes.is_empty() {
             continue;

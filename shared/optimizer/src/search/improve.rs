@@ -158,7 +158,7 @@ impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
         let mut nodes: Vec<(f64, NewNodeId)> = Vec::new();
         for (id, node) in self.solution.new_nodes().filter(|(_, node)| !node.is_static(problem)) {
             let room = problem.templates()[node.shape.template].room(node.quote.purchase);
-            let used = node.shape.packed.iter().zip(room).take(2);
+            let used = node.shape.load.packed.iter().zip(room).take(2);
             let used: f64 = used.map(|(packed, room)| *packed as f64 / (*room).max(1) as f64).sum();
             nodes.push((node.cost(problem) as f64 * (2.0 - used).max(0.01), id));
         }

@@ -4,7 +4,6 @@
 use std::rc::Rc;
 
 use super::random::Random;
-use crate::amounts;
 use crate::ids::{ClassId, NewNodeId, NodeId, PurchaseId, Variant};
 use crate::problem::lots::Lot;
 use crate::problem::topology::{Affinity, RuleKind, Spreads};
@@ -405,8 +404,7 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
             return 0;
         }
         let problem = self.solution.problem;
-        let mut free = problem.templates()[shape.template].room(purchase).to_vec();
-        amounts::take(&mut free, &shape.packed, 1);
-        amounts::copies(problem.request(lot.variant), &free, wanted)
+        let capacity = problem.templates()[shape.template].room(purchase);
+        shape.load.copies(problem.request(lot.variant), capacity, wanted)
     }
 }

@@ -115,8 +115,8 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
         let follows = |it: &Member<'_>| it.affinity().any(|rule| rule.group == group);
         let leads = |it: &Member<'_>| it.left > 0 && it.on_hosts.contains(&group) && !follows(it);
         self.solution.problem.running.total(group) > 0
-            || self.solution.existing.iter().any(|node| node.host.counted(group) > 0)
-            || self.solution.new_nodes().any(|(_, node)| node.shape.host.counted(group) > 0)
+            || self.solution.existing.iter().any(|node| node.load.host.counted(group) > 0)
+            || self.solution.new_nodes().any(|(_, node)| node.shape.load.host.counted(group) > 0)
             || self.bins.members.iter().any(leads)
     }
 
@@ -133,7 +133,7 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
         let worth = |it: &Member<'_>| {
             let bin = &self.bins.all[it.bin?];
             let unit_prices = self.unit_prices(it.bin?);
-            Some(amounts::worth(bin.shape.request, &unit_prices) * f64::from(it.left))
+            Some(amounts::worth(bin.size.request, &unit_prices) * f64::from(it.left))
         };
         self.total_worth = self.bins.members.iter().filter_map(worth).sum();
     }
@@ -215,7 +215,7 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
                 || (selection.zones & !peers.zones == 0 && selection.purchases.is_subset(&peers.purchases));
             let role = if is_peer { Role::Peer } else { Role::Other };
             let unit_prices = self.unit_prices(id);
-            let worth = amounts::worth(bin.shape.request, &unit_prices);
+            let worth = amounts::worth(bin.size.request, &unit_prices);
             guests.push(Guest { id, bin, unit_prices, worth, role });
         }
         guests

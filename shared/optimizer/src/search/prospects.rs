@@ -32,10 +32,10 @@ impl Prospects {
         for guest in party.guests {
             let left = f64::from(guest.bin.left);
             let share = guest.worth
-                / amounts::worth(guest.bin.shape.request, party.unit_prices).max(f64::MIN_POSITIVE);
+                / amounts::worth(guest.bin.size.request, party.unit_prices).max(f64::MIN_POSITIVE);
             let below = SHARES.iter().take_while(|least| share < **least).count();
             let layer = &mut layers[if guest.role == Role::Peer { 0 } else { 1 + below }];
-            for (place, amount) in guest.bin.shape.request.iter().enumerate() {
+            for (place, amount) in guest.bin.size.request.iter().enumerate() {
                 let amount = *amount as f64 * left;
                 layer.asked[place] += amount;
                 layer.prices[place] += amount * guest.unit_prices[place];

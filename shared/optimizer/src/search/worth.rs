@@ -197,7 +197,8 @@ fn usable<'s>(
 }
 
 fn free(solution: &Solution<'_, '_>, node: NodeId) -> Vec<f64> {
-    solution.existing[node].free.iter().map(|amount| (*amount).max(0) as f64).collect()
+    let free = solution.existing[node].load.free(&solution.problem.existing[node].free);
+    free.map(|amount| amount.max(0) as f64).collect()
 }
 
 fn add(sum: &mut [f64], amounts: &[f64], times: f64) {

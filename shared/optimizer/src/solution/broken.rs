@@ -58,8 +58,8 @@ impl Solution<'_, '_> {
             }
         }
         let placed_on = self.existing.iter().filter(|node| !node.pods.is_empty());
-        ordered += placed_on.map(|node| node.host.upset()).sum::<usize>();
-        ordered += self.new_nodes().map(|(_, node)| node.shape.host.upset()).sum::<usize>();
+        ordered += placed_on.map(|node| node.load.host.upset()).sum::<usize>();
+        ordered += self.new_nodes().map(|(_, node)| node.shape.load.host.upset()).sum::<usize>();
         if self.problem.has_affinity {
             broken += self.without_neighbours();
         }
@@ -241,10 +241,10 @@ impl Solution<'_, '_> {
                 continue;
             }
             for (id, node) in self.existing.iter_enumerated() {
-                there.insert((*group, Domain::Existing(id)), node.host.counted(*group));
+                there.insert((*group, Domain::Existing(id)), node.load.host.counted(*group));
             }
             for (id, node) in self.new_nodes() {
-                let counted = node.shape.host.counted(*group);
+                let counted = node.shape.load.host.counted(*group);
                 there.insert((*group, Domain::New(id)), counted);
             }
         }

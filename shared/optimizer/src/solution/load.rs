@@ -4,9 +4,9 @@ use outrigger_model::pod::HostPort;
 use outrigger_policy::pods::ports;
 
 use crate::amounts;
-use crate::ids::{GroupId, Variant};
+use crate::ids::Variant;
 use crate::problem::Problem;
-use crate::problem::topology::{Affinity, Host, Rule, Spreads};
+use crate::problem::topology::{Affinity, Host, HostRules, Rule, Spreads};
 
 /// What the pods on a node take: amounts, host ports, and what rules about single nodes count.
 #[derive(Clone, Debug)]
@@ -24,13 +24,6 @@ pub(crate) struct Load {
 pub(crate) struct PodSize<'a> {
     pub(crate) request: &'a [i64],
     pub(crate) ports: &'a [HostPort],
-}
-
-/// The rules about single nodes that a pod has, and those that count it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HostRules<'a> {
-    pub(crate) rules: &'a [Rule],
-    pub(crate) selected_by: &'a [GroupId],
 }
 
 /// What a pod asks of the node that it joins.
@@ -91,7 +84,13 @@ impl Load {
 
     /// How many of `wanted` equal pods may join, as far as ports and the rules about single nodes
     /// say.
-    pub(crate) fn room_for(&self, pod: PodLoad<'_>, wanted: u32, affinity: Affinity, spreads: Spreads) -> u32 {
+    pub(crate) fn room_for(
+        &self,
+        pod: PodLoad<'_>,
+        wanted: u32,
+        affinity: Affinity,
+        spreads: Spreads,
+    ) -> u32 {
         let wanted = self.port_room(pod.size.ports, wanted);
         self.host.room_for(pod.host, wanted, affinity, spreads)
     }

@@ -3,12 +3,9 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use outrigger_model::pod::HostPort;
 use outrigger_model::{Requirement, Requirements};
-use outrigger_policy::pods::ports;
 
-use super::Quote;
-use crate::amounts;
+use super::{Load, Quote};
 use crate::ids::{ClassId, DomainId, KeyId, TemplateId};
 use crate::market::purchases::Purchases;
 use crate::market::selection::Aspect;
@@ -57,11 +54,7 @@ pub struct Shape {
     /// The purchases that each of its pods may be on, whether or not they fit together.
     pub(crate) purchases: Purchases,
     /// What its pods take.
-    pub(crate) packed: Vec<i64>,
-    /// The ports that they take.
-    pub(crate) ports: Vec<HostPort>,
-    /// The pods on it that rules about single nodes count.
-    pub(crate) host: Host,
+    pub(crate) load: Load,
 }
 
 impl Shape {
@@ -73,9 +66,7 @@ impl Shape {
             zones: template.allowed_zones,
             node: Requirements::new(),
             purchases: template.usable.clone(),
-            packed: vec![0; width],
-            ports: Vec::new(),
-            host: Host::default(),
+            load: Load::new(width, Vec::new(), Host::default()),
         }
     }
 
@@ -106,25 +97,20 @@ impl Shape {
         affinity: Affinity,
         spreads: Spreads,
     ) -> u32 {
-        let pod_class = &problem.classes[lot.variant.class];
         let in_domains = |(key, domain): &(KeyId, DomainId)| {
             domain_in(&self.domains, *key).is_none_or(|own| own == *domain)
         };
-        if !lot.domains.iter().all(in_domains) || ports::clash(&pod_class.spec.host_ports, &self.ports) {
+        if !lot.domains.iter().all(in_domains) {
             return 0;
         }
-        let wanted = if pod_class.spec.host_ports.is_empty() { wanted } else { wanted.min(1) };
-        let rules = problem.rules_on_new(lot.variant);
-        let selected_by = &problem.on_hosts[lot.variant.class];
-        self.host.room_for(rules, selected_by, wanted, affinity, spreads)
+        self.load.room_for(problem.load_on_new(lot.variant), wanted, affinity, spreads)
     }
 
     /// Takes in pods of a lot; false, and it is of no use any more, when labels stand against it.
     #[must_use]
     pub(crate) fn add(&mut self, problem: &Problem<'_>, lot: &Lot, count: u32) -> bool {
         let Some(home) = problem.home(lot, self.template) else { return false };
-        let (pod_class, template) =
-            (&problem.classes[lot.variant.class], &problem.templates()[self.template]);
+        let template = &problem.templates()[self.template];
         let selection = &home.selected.selection;
         self.zones &= selection.zones;
         if !selection.node.is_empty() {
@@ -134,9 +120,7 @@ impl Shape {
             }
         }
         self.purchases.intersect(&home.purchases);
-        amounts::add(&mut self.packed, problem.request(lot.variant), count);
-        self.ports.extend(pod_class.spec.host_ports.iter().cloned());
-        self.host.take(problem.rules_on_new(lot.variant), &problem.on_hosts[lot.variant.class], count);
+        self.load.take(problem.load_on_new(lot.variant), count);
         for pinned in &lot.domains {
             if !self.domains.contains(pinned) {
                 self.domains.push(*pinned);

@@ -2,22 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use outrigger_model::pod::HostPort;
-use outrigger_policy::pods::ports;
 use outrigger_policy::pods::volumes::Mounts;
 
-use crate::amounts;
+use super::Load;
 use crate::ids::Variant;
 use crate::problem::Problem;
 use crate::problem::existing::ExistingNode;
-use crate::problem::topology::Host;
 
-/// What is free on an existing node, and the pods that are placed on it.
+/// The load of an existing node, and the pods that are placed on it.
 #[derive(Clone)]
 pub struct Occupied<'a> {
-    pub(crate) free: Vec<i64>,
-    pub(crate) ports: Vec<HostPort>,
-    pub(crate) host: Host,
+    pub(crate) load: Load,
     /// How many volumes each driver has attached, and those of them that several pods mount.
     attached: BTreeMap<&'a str, u32>,
     shared: BTreeSet<(&'a str, &'a str)>,
@@ -37,9 +32,7 @@ impl<'a> Occupied<'a> {
         let count = |handles: &BTreeSet<&str>| u32::try_from(handles.len()).unwrap_or(u32::MAX);
         let handles = node.attached.iter().flat_map(|(driver, all)| all.iter().map(|it| (*driver, *it)));
         Self {
-            free: node.free.clone(),
-            ports: node.ports.clone(),
-            host: node.host.clone(),
+            load: Load::new(node.free.len(), node.ports.clone(), node.host.clone()),
             attached: node.attached.iter().map(|(driver, all)| (*driver, count(all))).collect(),
             shared: handles.collect(),
             pods: Vec::new(),
@@ -50,13 +43,6 @@ impl<'a> Occupied<'a> {
     pub(super) fn count(&self, variant: Variant) -> u32 {
         let like = self.pods.iter().filter(|pods| pods.variant == variant);
         like.map(|pods| pods.count).sum()
-    }
-
-    /// How many pods with such a request and such ports there is room for.
-    pub(crate) fn copies(&self, request: &[i64], taken: &[HostPort], wanted: u32) -> u32 {
-        let wanted = if taken.is_empty() { wanted } else { wanted.min(1) };
-        let copies = amounts::copies(request, &self.free, wanted);
-        if copies > 0 && ports::clash(taken, &self.ports) { 0 } else { copies }
     }
 
     /// How many of some pods the drivers can attach the volumes of, beside those that are attached.
@@ -84,9 +70,7 @@ impl<'a> Occupied<'a> {
     /// Takes in pods of a class.
     pub(super) fn take(&mut self, problem: &Problem<'a>, variant: Variant, count: u32) {
         let pod_class = &problem.classes[variant.class];
-        amounts::take(&mut self.free, problem.request(variant), count);
-        self.ports.extend(pod_class.spec.host_ports.iter().cloned());
-        self.host.take(&problem.relaxation(variant).rules, &problem.on_hosts[variant.class], count);
+        self.load.take(problem.load_on_existing(variant), count);
         for (driver, each) in &pod_class.mounts.attachments {
             let of_driver = pod_class.mounts.shared.iter().filter(|(other, _)| other == driver);
             let (mut own, mut new) = (*each, 0);

@@ -108,7 +108,7 @@ impl Solution<'_, '_> {
         }
         let order = template.by_price(shape.zones);
         let bought = |capacity_type| {
-            order.carriers(capacity_type, &shape.packed).filter(|(_, it)| shape.purchases.contains(*it))
+            order.carriers(capacity_type, &shape.load.packed).filter(|(_, it)| shape.purchases.contains(*it))
         };
         Fitting {
             purchases: bought(quote.capacity_type()).map(|(_, purchase)| purchase).collect(),
@@ -159,7 +159,7 @@ impl Solution<'_, '_> {
             };
             self.is_reservation_left(template, purchase, zone) || own.is_some_and(is_own)
         };
-        let mut carriers = order.carriers(CapacityType::Reserved, &shape.packed);
+        let mut carriers = order.carriers(CapacityType::Reserved, &shape.load.packed);
         carriers.find_map(|(_, purchase)| {
             let fits = shape.purchases.contains(purchase) && self.admits(shape.template, purchase, remaining);
             let mut zones = zones_in(if fits { template.zones_of(purchase, shape.zones) } else { 0 });
@@ -176,7 +176,7 @@ impl Solution<'_, '_> {
             shape.purchases.contains(purchase) && self.admits(shape.template, purchase, remaining)
         };
         let cheapest = |capacity_type, exotic: bool| {
-            let mut carriers = order.carriers(capacity_type, &shape.packed);
+            let mut carriers = order.carriers(capacity_type, &shape.load.packed);
             carriers.find(|(_, it)| template.exotic[type_of(*it)] == exotic && fits(*it))
         };
         let of_kind = |exotic| {
@@ -200,7 +200,7 @@ impl Solution<'_, '_> {
             return 0;
         }
         let order = template.by_price(shape.zones);
-        let carriers = order.carriers(CapacityType::Spot, &shape.packed);
+        let carriers = order.carriers(CapacityType::Spot, &shape.load.packed);
         let found = carriers.filter(|(_, it)| shape.purchases.contains(*it)).take(wanted).count();
         if found == wanted {
             return 0;

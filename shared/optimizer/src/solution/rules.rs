@@ -165,20 +165,15 @@ impl Solution<'_, '_> {
         if self.closed[node] || self.ended[node] {
             return 0;
         }
-        let pod_class = &self.problem.classes[variant.class];
-        let occupied = &self.existing[node];
-        let room =
-            occupied.copies(&pod_class.requests[variant.relaxation], &pod_class.spec.host_ports, wanted);
+        let (existing, occupied) = (&self.problem.existing[node], &self.existing[node]);
+        let room = occupied.load.copies(self.problem.request(variant), &existing.free, wanted);
         if room == 0 {
             return 0;
         }
-        let rules = &pod_class.relaxations[variant.relaxation].rules;
-        let selected_by = &self.problem.on_hosts[variant.class];
-        let room = occupied.host.room_for(rules, selected_by, room, affinity, spreads);
-        if pod_class.mounts.attachments.is_empty() {
-            return room;
-        }
-        occupied.attachable(&self.problem.existing[node], &pod_class.mounts, room)
+        let pod = self.problem.load_on_existing(variant);
+        let room = occupied.load.room_for(pod, room, affinity, spreads);
+        let mounts = &self.problem.classes[variant.class].mounts;
+        if mounts.attachments.is_empty() { room } else { occupied.attachable(existing, mounts, room) }
     }
 
     /// Whether pods that want a class's pods away may be in the same domain, where the node's

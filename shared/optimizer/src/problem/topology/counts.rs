@@ -8,7 +8,7 @@ use outrigger_model::{Pod, PodState, Snapshot};
 use typed_index_collections::{TiVec, ti_vec};
 
 use super::groups::Asker;
-use super::{Groups, Host, Rule, RuleKind, Standing, Topology};
+use super::{Groups, Host, HostRules, Rule, RuleKind, Standing, Topology};
 use crate::fixed_map::FixedMap;
 use crate::ids::{DomainId, GroupId, KeyId};
 
@@ -53,7 +53,7 @@ impl Counts {
             if let Some(host) = hosts.get_mut(node) {
                 let is_per_host = |group: &GroupId| topology.key_of[*group].is_none();
                 let per_host: Vec<GroupId> = selecting.iter().copied().filter(is_per_host).collect();
-                host.take(&rules, &per_host, 1);
+                host.take(HostRules { rules: &rules, selected_by: &per_host }, 1);
             }
         }
         counts

@@ -21,6 +21,13 @@ pub(crate) enum Spreads {
     HoldInSomeOrder,
 }
 
+/// The rules about single nodes that a pod has, and those that count it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostRules<'a> {
+    pub(crate) rules: &'a [Rule],
+    pub(crate) selected_by: &'a [GroupId],
+}
+
 /// The pods of one node, as far as rules about single nodes count them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Host {
@@ -61,25 +68,24 @@ impl Host {
     /// found their node.
     pub(crate) fn room_for(
         &self,
-        rules: &[Rule],
-        selected_by: &[GroupId],
+        pod: HostRules<'_>,
         wanted: u32,
         affinity: Affinity,
         spreads: Spreads,
     ) -> u32 {
-        let room = self.room_by_rules(rules, selected_by, wanted, affinity);
+        let room = self.room_by_rules(pod, wanted, affinity);
         if spreads == Spreads::HoldInSomeOrder {
             return room;
         }
-        let bounding = self.tallies.iter().filter(|tally| selected_by.contains(&tally.group));
+        let bounding = self.tallies.iter().filter(|tally| pod.selected_by.contains(&tally.group));
         bounding.fold(room, |room, tally| room.min(tally.most.saturating_sub(tally.counted)))
     }
 
     /// The same, though the spread of pods that are here may be upset: it holds for them if they
     /// are bound first.
-    fn room_by_rules(&self, rules: &[Rule], selected_by: &[GroupId], wanted: u32, affinity: Affinity) -> u32 {
+    fn room_by_rules(&self, pod: HostRules<'_>, wanted: u32, affinity: Affinity) -> u32 {
         let mut room = wanted;
-        for rule in rules.iter().filter(|rule| rule.is_per_host) {
+        for rule in pod.rules.iter().filter(|rule| rule.is_per_host) {
             let counted = self.counted(rule.group);
             room = match rule.kind {
                 RuleKind::AntiAffinity if counted > 0 => 0,
@@ -93,7 +99,7 @@ impl Host {
                 _ => room,
             };
         }
-        let is_barred = self.tallies.iter().any(|it| it.barring > 0 && selected_by.contains(&it.group));
+        let is_barred = self.tallies.iter().any(|it| it.barring > 0 && pod.selected_by.contains(&it.group));
         if is_barred { 0 } else { room }
     }
 
@@ -103,11 +109,11 @@ impl Host {
     }
 
     /// Takes in equal pods.
-    pub(crate) fn take(&mut self, rules: &[Rule], selected_by: &[GroupId], times: u32) {
-        for group in selected_by {
+    pub(crate) fn take(&mut self, pod: HostRules<'_>, times: u32) {
+        for group in pod.selected_by {
             self.tally_mut(*group).counted += times;
         }
-        for rule in rules.iter().filter(|rule| rule.is_per_host && !rule.is_preference) {
+        for rule in pod.rules.iter().filter(|rule| rule.is_per_host && !rule.is_preference) {
             match rule.kind {
                 RuleKind::AntiAffinity => self.tally_mut(rule.group).barring += times,
                 RuleKind::Spread { max_skew, .. } => {

@@ -56,11 +56,11 @@ impl Candidates {
         let mut candidates = Self { unit_prices: unit_prices.to_vec(), ..Self::default() };
         candidates.requests.resize(unit_prices.len(), TiVec::new());
         for (id, guest) in guests.iter_enumerated().filter(|(_, guest)| guest.role == role) {
-            for (row, amount) in candidates.requests.iter_mut().zip(guest.bin.shape.request) {
+            for (row, amount) in candidates.requests.iter_mut().zip(guest.bin.size.request) {
                 row.push(*amount as f64);
             }
             let worth = match role {
-                Role::Peer => amounts::worth(guest.bin.shape.request, unit_prices),
+                Role::Peer => amounts::worth(guest.bin.size.request, unit_prices),
                 Role::Other => guest.worth,
             };
             let selection = |guest: GuestId| guests[guest].bin.selected.id;

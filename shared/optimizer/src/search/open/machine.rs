@@ -213,7 +213,7 @@ impl MachineSearch<'_, '_, '_> {
         let template = self.party.template;
         let purchases = self.purchases(filling);
         let order = template.by_price(filling.zones);
-        let carriers = order.carriers(filling.capacity_type, &filling.packed);
+        let carriers = order.carriers(filling.capacity_type, &filling.load.packed);
         let admitted = carriers.filter(|(_, purchase)| purchases.contains(*purchase));
         admitted.take(count).map(|(price, _)| price).collect()
     }
@@ -237,7 +237,8 @@ impl MachineSearch<'_, '_, '_> {
     fn fitting(&self, filling: &Filling) -> Fitting {
         let (template, purchases) = (self.party.template, self.purchases(filling));
         let order = template.by_price(filling.zones);
-        let bought = |way| order.carriers(way, &filling.packed).filter(|(_, it)| purchases.contains(*it));
+        let bought =
+            |way| order.carriers(way, &filling.load.packed).filter(|(_, it)| purchases.contains(*it));
         Fitting {
             purchases: bought(filling.capacity_type).map(|(_, purchase)| purchase).collect(),
             zones: filling.zones,
