@@ -38,7 +38,7 @@ impl Dimensions {
     pub(crate) const MEMORY: usize = 1;
 
     /// The dimensions of some requests.
-    pub(crate) fn of<'a>(requests: impl Iterator<Item = &'a Resources>) -> Self {
+    pub(crate) fn from_requests<'a>(requests: impl Iterator<Item = &'a Resources>) -> Self {
         let common = [CPU, MEMORY, PODS];
         let others: BTreeSet<&str> = requests
             .flat_map(Resources::iter)
@@ -87,12 +87,12 @@ impl Dimensions {
         attachments: u32,
         keeps_apart: impl Fn(GroupId) -> bool,
     ) {
-        let mut place = self.names.len();
+        let mut position = self.names.len();
         if self.attachments {
-            row[place] = i64::from(attachments);
-            place += 1;
+            row[position] = i64::from(attachments);
+            position += 1;
         }
-        for (slot, amount) in self.slots.iter().zip(&mut row[place..]) {
+        for (slot, amount) in self.slots.iter().zip(&mut row[position..]) {
             *amount = i64::from(keeps_apart(slot.group));
         }
     }
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn requests_round_up_and_room_rounds_down() {
         let odd = Resources::new().with(CPU, "1500u".parse().unwrap()).with(MEMORY, "1500m".parse().unwrap());
-        let dimensions = Dimensions::of(std::iter::once(&odd));
+        let dimensions = Dimensions::from_requests(std::iter::once(&odd));
         assert_eq!(dimensions.request(&odd), [2, 2, 0]);
         assert_eq!(dimensions.room(&odd, 24), [1, 1, 0]);
     }

@@ -39,7 +39,7 @@ ids! {
     NodeId;
     /// A node that is to be opened: its place among the new ones of a solution.
     NewNodeId;
-    /// A node that consolidation opens: its place among those of all steps, in the order of
+    /// A node that consolidation opens: its place among those of all disruptions, in the order of
     /// opening.
     OpenedId;
     /// An instance type: its place among those of its class.
@@ -53,14 +53,14 @@ ids! {
     ZoneId;
     /// What of a template meets some requirements: its number among all such selections.
     SelectionId;
-    /// Lots that are packed as one: their place among the bins.
-    BinId;
-    /// A lot in a bin: its place among the lots that wait.
-    MemberId;
-    /// A bin whose pods may join a node: its place among those of one filling.
-    GuestId;
-    /// A guest that may join a machine: its place among the candidates.
+    /// Lots that are packed as one: their place among the item types.
+    ItemTypeId;
+    /// A lot with pods that wait for a node: its place among all of them.
+    PendingLotId;
+    /// An item type whose pods may join a node: its place among the candidates of one filling.
     CandidateId;
+    /// A candidate that may join a machine: its place in the columns.
+    EntryId;
     /// What candidates ask of labels: its place among all that they ask.
     SampleId;
     /// An existing node that may be ended: its place among them by what they are worth.

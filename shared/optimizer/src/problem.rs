@@ -108,7 +108,7 @@ pub struct Problem<'a> {
 impl<'a> Problem<'a> {
     /// The problem of finding places for some pods of a world. Nobody can ask it of the bare facts:
     /// there pods that must leave count as if they stayed.
-    pub fn of(
+    pub fn new(
         world: &'a Supposed<'_>,
         options: &'a Options<'a>,
         volumes: &Volumes<'a>,
@@ -124,7 +124,7 @@ impl<'a> Problem<'a> {
         let dimensions = classes::dimensions(&classes);
         classes::order(&mut classes, &dimensions);
         let static_pods = StaticPods::new(snapshot);
-        let pools = Pools::of(snapshot, options, left_alone, &dimensions, &daemons, &static_pods);
+        let pools = Pools::new(snapshot, options, left_alone, &dimensions, &daemons, &static_pods);
         let templates = &pools.templates;
         let mut existing = Builder {
             snapshot,
@@ -136,8 +136,10 @@ impl<'a> Problem<'a> {
             endable,
         }
         .nodes();
-        let limits: TiVec<TemplateId, Limits> =
-            templates.iter().map(|it| Limits::of(snapshot, it.pool, &it.types.raw)).collect();
+        let limits: TiVec<TemplateId, Limits> = templates
+            .iter()
+            .map(|template| Limits::new(snapshot, template.pool, &template.types.raw))
+            .collect();
         let reservations = reservations(snapshot, templates);
         let openable = openable::Facts {
             templates,
@@ -147,19 +149,8 @@ impl<'a> Problem<'a> {
             options,
         };
         let openable = openable.openable();
-        let domain_makers = DomainMakers { templates, openable: &openable, existing: &existing };
-        let mut topology = Topology::of(snapshot, &groups, &domain_makers);
-        topology.note_rules(&classes);
-        let mut hosts: BTreeMap<&str, &mut Host> =
-            existing.iter_mut().map(|node| (node.name, &mut node.host)).collect();
-        let mut running = Counts::of_running(snapshot, &groups, &mut topology, &mut hosts);
-        let beside = if groups.is_empty() {
-            TiVec::new()
-        } else {
-            let daemons = beside_daemons::DaemonRules::of(snapshot, &daemons, &groups, templates);
-            daemons.count(&mut running, &mut topology, &mut existing);
-            classes.iter().map(|class| daemons.beside(class)).collect()
-        };
+        let asked = Asked { snapshot, classes: &classes, groups: &groups, daemons: &daemons };
+        let Neighbours { topology, running, beside } = asked.neighbours(templates, &openable, &mut existing);
         let is_per_host = |group: &GroupId| topology.key_of[*group].is_none();
         let per_host = |class: &PodClass<'_>| class.selected_by.iter().copied().filter(is_per_host).collect();
         let priorities: BTreeSet<Reverse<i32>> = pods.iter().map(|pod| Reverse(pod.spec.priority)).collect();
@@ -244,8 +235,8 @@ impl<'a> Problem<'a> {
 
     /// The existing nodes that admit a class in a relaxation, as far as labels and taints say.
     pub(crate) fn admitting(&self, variant: Variant) -> Rc<Vec<NodeId>> {
-        let known = self.admitted.borrow().get(&variant).cloned();
-        known.unwrap_or_else(|| {
+        let cached = self.admitted.borrow().get(&variant).cloned();
+        cached.unwrap_or_else(|| {
             let pod_class = &self.classes[variant.class];
             let wanted = self.relaxation(variant);
             let apart = self.beside(variant).map_or(&[][..], |beside| &beside.apart);
@@ -262,8 +253,8 @@ impl<'a> Problem<'a> {
     /// Whether each existing node has room for a pod of a class in a relaxation before any other is
     /// placed there. Most nodes of a large cluster are full, and are asked again and again.
     pub(crate) fn roomy(&self, variant: Variant) -> Rc<TiVec<NodeId, bool>> {
-        let known = self.roomy.borrow().get(&variant).cloned();
-        known.unwrap_or_else(|| {
+        let cached = self.roomy.borrow().get(&variant).cloned();
+        cached.unwrap_or_else(|| {
             let request = self.request(variant);
             let has_room =
                 |node: &ExistingNode<'_>| amounts::copies(request, node.free.iter().copied(), 1) > 0;
@@ -274,12 +265,54 @@ impl<'a> Problem<'a> {
     }
 }
 
+/// What pods ask of those beside them.
+struct Asked<'s, 'a> {
+    snapshot: &'a Snapshot,
+    classes: &'s TiSlice<ClassId, PodClass<'a>>,
+    groups: &'s Groups<'a>,
+    daemons: &'s TiSlice<DaemonId, Daemon<'a>>,
+}
+
+/// The domains, the pods that run in them, and what each class asks of daemonset pods.
+struct Neighbours<'a> {
+    topology: Topology<'a>,
+    running: Counts,
+    beside: TiVec<ClassId, TiVec<RelaxationId, Option<BesideDaemons>>>,
+}
+
+impl<'a> Asked<'_, 'a> {
+    /// Counts the pods that run, and the daemonset pods that are to come, by domain and on their
+    /// nodes.
+    fn neighbours(
+        &self,
+        templates: &TiSlice<TemplateId, Template<'a>>,
+        openable: &TiVec<TemplateId, Purchases>,
+        existing: &mut TiVec<NodeId, ExistingNode<'a>>,
+    ) -> Neighbours<'a> {
+        let Self { snapshot, classes, groups, daemons } = *self;
+        let domain_makers = DomainMakers { templates, openable, existing };
+        let mut topology = Topology::new(snapshot, groups, &domain_makers);
+        topology.note_rules(classes);
+        let mut hosts: BTreeMap<&str, &mut Host> =
+            existing.iter_mut().map(|node| (node.name, &mut node.host)).collect();
+        let mut running = Counts::of_running(snapshot, groups, &mut topology, &mut hosts);
+        let beside = if groups.is_empty() {
+            TiVec::new()
+        } else {
+            let daemons = beside_daemons::DaemonRules::new(snapshot, daemons, groups, templates);
+            daemons.count(&mut running, &mut topology, existing);
+            classes.iter().map(|class| daemons.beside(class)).collect()
+        };
+        Neighbours { topology, running, beside }
+    }
+}
+
 /// How many pods of each class are meant for each existing node already.
 fn meant(
     classes: &TiSlice<ClassId, PodClass<'_>>,
     existing: &TiSlice<NodeId, ExistingNode<'_>>,
 ) -> TiVec<ClassId, BTreeMap<NodeId, u32>> {
-    let nominations = Nominations::of(existing);
+    let nominations = Nominations::new(existing);
     // The pods of a node that may be ended are there already, whatever other claim still speaks of
     // them.
     let endable: BTreeSet<&str> =
@@ -299,20 +332,20 @@ fn meant(
 
 /// Whether pods of a class must be near others.
 fn needs_neighbours(class: &PodClass<'_>) -> bool {
-    let mut rules = class.relaxations.iter().flat_map(|it| &it.rules);
+    let mut rules = class.relaxations.iter().flat_map(|relaxation| &relaxation.rules);
     rules.any(|rule| rule.kind == RuleKind::Affinity && !rule.is_preference)
 }
 
 /// How many more instances each reservation has room for; where pools differ about it, the fewest.
 fn reservations(snapshot: &Snapshot, templates: &TiSlice<TemplateId, Template<'_>>) -> BTreeMap<String, u32> {
     let held = reservations::held(snapshot);
-    let mut left = BTreeMap::new();
+    let mut remaining = BTreeMap::new();
     for reservation in templates.iter().flat_map(|template| template.reservations()) {
         let room = reservations::available(reservation, &held);
-        let count = left.entry(reservation.id.clone()).or_insert(room);
+        let count = remaining.entry(reservation.id.clone()).or_insert(room);
         *count = room.min(*count);
     }
-    left
+    remaining
 }
 
 /// The domains that an existing node may turn out to be in by each key for which that is open.
@@ -334,8 +367,8 @@ fn doubts_about(
     let groups = topology.key_of.keys().filter(|group| topology.key_of[*group].is_some());
     let groups: Vec<GroupId> = groups.filter(|group| !topology.site(*group).is_everywhere()).collect();
     let doubts = existing.iter().map(|node| {
-        let all = groups.iter().map(|group| (*group, node.standing(topology.site(*group))));
-        all.filter(|(_, standing)| *standing != Standing::Counted).collect()
+        let standings = groups.iter().map(|group| (*group, node.standing(topology.site(*group))));
+        standings.filter(|(_, standing)| *standing != Standing::Counted).collect()
     });
     doubts.collect()
 }
@@ -344,8 +377,8 @@ fn has_soft_taints(snapshot: &Snapshot) -> bool {
     let of_pools = snapshot.node_pools.iter().flat_map(|pool| &pool.spec.template.spec.taints);
     let of_classes = snapshot.classes.iter().flat_map(|offer| &offer.class.taints);
     let of_nodes = snapshot.nodes.iter().flat_map(|node| &node.taints);
-    let mut all = of_pools.chain(of_classes).chain(of_nodes);
-    all.any(|taint| taint.effect == TaintEffect::PreferNoSchedule && !taint.is_own_soft())
+    let mut taints = of_pools.chain(of_classes).chain(of_nodes);
+    taints.any(|taint| taint.effect == TaintEffect::PreferNoSchedule && !taint.is_own_soft())
 }
 
 /// What all pods together ask for, in the units of every row.

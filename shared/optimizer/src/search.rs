@@ -6,13 +6,13 @@
 //! where it costs least. `improve` is the loop and `ruin` its operators.
 
 mod assign;
-mod bins;
 pub mod consolidate;
 mod construct;
 mod fill;
 mod headroom;
 mod improve;
 mod insert;
+mod item_types;
 mod open;
 mod order;
 mod prices;

@@ -34,7 +34,7 @@ pub struct Solution<'p, 'a> {
     /// The existing nodes, in the problem's order.
     pub existing: TiVec<NodeId, Rc<Occupied<'a>>>,
     /// The same with no pods but those that are meant for them already, which stay there.
-    settled: TiVec<NodeId, Rc<Occupied<'a>>>,
+    pinned: TiVec<NodeId, Rc<Occupied<'a>>>,
     /// Whether each existing node takes no pods now.
     pub(crate) closed: TiVec<NodeId, bool>,
     /// Whether each existing node is ended.
@@ -46,13 +46,13 @@ pub struct Solution<'p, 'a> {
     /// Pods of each group in each domain.
     pub counts: Counts,
     /// How many pods of each class have no place.
-    pub(crate) left: TiVec<ClassId, u32>,
+    pub(crate) unplaced: TiVec<ClassId, u32>,
     /// How many placed pods have each required spread, by domain.
     spread: BTreeMap<Spread, u32>,
     /// What each template holds of its limits.
     pub used: TiVec<TemplateId, LimitRow>,
     /// How many more instances each reservation has room for.
-    reserved_left: BTreeMap<String, u32>,
+    reservations_remaining: BTreeMap<String, u32>,
     sums: Sums,
     /// Whether every pod was looked at before the time was up.
     pub is_complete: bool,
@@ -94,7 +94,7 @@ enum Change<'a> {
     Existing(NodeId, Rc<Occupied<'a>>),
     Opened(NewNodeId, Option<Rc<NewNode>>),
     Counted(ClassId, At, i32),
-    Left(ClassId, u32),
+    Unplaced(ClassId, u32),
     Ended(NodeId),
 }
 
@@ -113,22 +113,23 @@ impl<'p, 'a> Solution<'p, 'a> {
     /// No pod has a place.
     pub(crate) fn empty(problem: &'p Problem<'a>) -> Self {
         let pods = problem.classes.iter().zip(&problem.plannable);
-        let existing: TiVec<_, _> = problem.existing.iter().map(|node| Rc::new(Occupied::of(node))).collect();
+        let existing: TiVec<_, _> =
+            problem.existing.iter().map(|node| Rc::new(Occupied::new(node))).collect();
         Self {
             problem,
-            settled: existing.clone(),
+            pinned: existing.clone(),
             closed: ti_vec![false; existing.len()],
             ended: ti_vec![false; existing.len()],
             existing,
             static_nodes: 0,
             opened: TiVec::new(),
             counts: problem.running.clone(),
-            left: pods
+            unplaced: pods
                 .map(|(class, plannable)| if *plannable && !class.is_fill() { class.count() } else { 0 })
                 .collect(),
             spread: BTreeMap::new(),
             used: problem.limits.iter().map(|limits| limits.used.clone()).collect(),
-            reserved_left: problem.reservations.clone(),
+            reservations_remaining: problem.reservations.clone(),
             sums: Sums {
                 cost: problem.existing.iter().filter_map(|node| node.saves).sum(),
                 ..Sums::default()
@@ -151,7 +152,7 @@ impl<'p, 'a> Solution<'p, 'a> {
                 Some(Change::Existing(node, before)) => self.existing[node] = before,
                 Some(Change::Opened(node, before)) => self.exchange(node, before),
                 Some(Change::Counted(class, at, by)) => self.recount(class, &at, -by),
-                Some(Change::Left(class, before)) => self.left[class] = before,
+                Some(Change::Unplaced(class, before)) => self.unplaced[class] = before,
                 Some(Change::Ended(node)) => self.set_ended(node, false),
                 None => break,
             }
@@ -190,20 +191,23 @@ impl<'p, 'a> Solution<'p, 'a> {
         changed.take(self.problem, variant, count);
         self.set_existing(node, changed);
         self.count(variant.class, At::Existing(node, variant.relaxation), count.cast_signed());
-        self.set_left(variant.class, self.left[variant.class] - count);
+        self.set_unplaced(variant.class, self.unplaced[variant.class] - count);
     }
 
     /// Puts pods of a lot onto a new node, which then is as given.
     pub(crate) fn place_on_new(&mut self, node: NewNodeId, changed: NewNode, lot: &Rc<Lot>, count: u32) {
         self.set_opened(node, Some(Rc::new(changed)));
         self.count(lot.variant.class, At::Lot(Rc::clone(lot)), count.cast_signed());
-        self.set_left(lot.variant.class, self.left[lot.variant.class] - count);
+        self.set_unplaced(lot.variant.class, self.unplaced[lot.variant.class] - count);
     }
 
     /// Opens a node whose pods were counted while they waited.
     pub(crate) fn open_counted(&mut self, node: Rc<NewNode>) {
         for portion in &node.pods {
-            self.set_left(portion.lot.variant.class, self.left[portion.lot.variant.class] - portion.count);
+            self.set_unplaced(
+                portion.lot.variant.class,
+                self.unplaced[portion.lot.variant.class] - portion.count,
+            );
         }
         let id = self.opened.push_and_get_key(None);
         self.set_opened(id, Some(node));
@@ -222,24 +226,24 @@ impl<'p, 'a> Solution<'p, 'a> {
         for portion in &closed.pods {
             let class = portion.lot.variant.class;
             self.count(class, At::Lot(Rc::clone(&portion.lot)), -portion.count.cast_signed());
-            self.set_left(class, self.left[class] + portion.count);
+            self.set_unplaced(class, self.unplaced[class] + portion.count);
         }
     }
 
     /// Pods that are placed on existing nodes now stay there.
-    pub(crate) fn settle(&mut self) {
-        self.settled.clone_from(&self.existing);
+    pub(crate) fn pin_placed(&mut self) {
+        self.pinned.clone_from(&self.existing);
     }
 
     /// Takes the pods that were placed on an existing node off it, unless they were meant for it.
     pub(crate) fn vacate(&mut self, node: NodeId) {
         let before = Rc::clone(&self.existing[node]);
-        let settled = Rc::clone(&self.settled[node]);
-        self.set_existing(node, settled.as_ref().clone());
+        let pinned = Rc::clone(&self.pinned[node]);
+        self.set_existing(node, pinned.as_ref().clone());
         for pods in &before.pods {
-            let out = pods.count - settled.count(pods.variant);
+            let out = pods.count - pinned.count(pods.variant);
             self.count(pods.variant.class, At::Existing(node, pods.variant.relaxation), -out.cast_signed());
-            self.set_left(pods.variant.class, self.left[pods.variant.class] + out);
+            self.set_unplaced(pods.variant.class, self.unplaced[pods.variant.class] + out);
         }
     }
 
@@ -263,7 +267,7 @@ impl<'p, 'a> Solution<'p, 'a> {
         for portion in out {
             let class = portion.lot.variant.class;
             self.count(class, At::Lot(Rc::clone(&portion.lot)), -portion.count.cast_signed());
-            self.set_left(class, self.left[class] + portion.count);
+            self.set_unplaced(class, self.unplaced[class] + portion.count);
         }
     }
 
@@ -274,8 +278,8 @@ impl<'p, 'a> Solution<'p, 'a> {
         let template = a.shape.template;
         let mut pods = a.pods.clone();
         for portion in &b.pods {
-            match pods.iter_mut().find(|known| Rc::ptr_eq(&known.lot, &portion.lot)) {
-                Some(known) => known.count += portion.count,
+            match pods.iter_mut().find(|merged| Rc::ptr_eq(&merged.lot, &portion.lot)) {
+                Some(merged) => merged.count += portion.count,
                 None => pods.push(portion.clone()),
             }
         }
@@ -312,9 +316,9 @@ impl<'p, 'a> Solution<'p, 'a> {
         self.exchange(node, changed);
     }
 
-    fn set_left(&mut self, class: ClassId, left: u32) {
-        self.log.push(Change::Left(class, self.left[class]));
-        self.left[class] = left;
+    fn set_unplaced(&mut self, class: ClassId, unplaced: u32) {
+        self.log.push(Change::Unplaced(class, self.unplaced[class]));
+        self.unplaced[class] = unplaced;
     }
 
     /// Puts a new node in the place of another, with all that it holds.
@@ -334,8 +338,10 @@ impl<'p, 'a> Solution<'p, 'a> {
             let used = &mut self.used[template];
             if is_new { used.add(&node.reserved) } else { used.subtract(&node.reserved) }
         }
-        if let Some(left) = node.reservation.as_ref().and_then(|id| self.reserved_left.get_mut(id)) {
-            *left = if is_new { left.saturating_sub(1) } else { *left + 1 };
+        if let Some(remaining) =
+            node.reservation.as_ref().and_then(|id| self.reservations_remaining.get_mut(id))
+        {
+            *remaining = if is_new { remaining.saturating_sub(1) } else { *remaining + 1 };
         }
         let sums = &mut self.sums;
         let add = |sum: &mut u64, amount: u64| *sum = if is_new { *sum + amount } else { *sum - amount };

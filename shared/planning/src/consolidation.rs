@@ -62,7 +62,7 @@ pub fn consolidate(
     let saves: Endable<'_> =
         considered.iter().map(|candidate| (candidate.node.name.as_str(), cost(candidate))).collect();
     let balances: BTreeMap<&str, Balance> = balances(snapshot, options);
-    let problem = Problem::of(&world, options, &volumes, &left_alone, &pods, &saves);
+    let problem = Problem::new(&world, options, &volumes, &left_alone, &pods, &saves);
     let settings_of = |pool: &NodePool| DisruptionSettings {
         balance: balances.get(pool.name.as_str()).copied(),
         ..settings.for_pool(pool)

@@ -169,7 +169,7 @@ fn plan_for(world: &Supposed<'_>, pods: &BTreeSet<&str>, options: &Options<'_>) 
         let is_meant = pod.nominated_node.is_some() || meant.contains(pod.uid.as_str());
         pods.contains(pod.uid.as_str()) || (is_meant && pod.node_name.is_none())
     });
-    let problem = Problem::of(world, options, &volumes, &left_alone, &queue, &BTreeMap::new());
+    let problem = Problem::new(world, options, &volumes, &left_alone, &queue, &BTreeMap::new());
     Writer::new(&search::solve(&problem)).write()
 }
 

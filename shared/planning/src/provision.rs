@@ -40,7 +40,7 @@ fn place_all(world: &Supposed<'_>, options: &Options<'_>) -> (Plan, Report) {
     let mut pods = without_groups(queue.pods, &queue.incomplete, &mut broken);
     loop {
         let with_fill: Vec<&Pod> = pods.iter().copied().chain(&fill).collect();
-        let problem = Problem::of(world, options, &volumes, &left_alone, &with_fill, &BTreeMap::new());
+        let problem = Problem::new(world, options, &volumes, &left_alone, &with_fill, &BTreeMap::new());
         let (mut plan, mut report) = Writer::new(&search::solve(&problem)).write();
         let unplaced = report.unplaced().map(|(pod, _)| pod).collect::<BTreeSet<_>>();
         let new: BTreeSet<GroupName<'_>> =

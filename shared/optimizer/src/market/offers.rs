@@ -18,7 +18,7 @@ pub struct MinValues<'a> {
 
 impl<'a> MinValues<'a> {
     /// What a template's requirements ask.
-    pub fn of(template: &'a Template<'_>) -> Self {
+    pub fn new(template: &'a Template<'_>) -> Self {
         let asked = template.requirements.iter();
         let wanted = asked.filter_map(|(key, requirement)| Some((key, requirement.min_values()? as usize)));
         Self { wanted: wanted.collect() }
@@ -106,7 +106,7 @@ pub fn or_best_effort(
     fitting: &Fitting,
     options: &Options<'_>,
 ) -> Option<(Vec<PurchaseId>, bool)> {
-    let found = match strict {
+    let chosen = match strict {
         Some(offers) => (offers, false),
         None if options.min_values == MinValuesPolicy::Strict => return None,
         None => {
@@ -114,7 +114,7 @@ pub fn or_best_effort(
             (offered(template, fitting, &none, options)?, true)
         }
     };
-    (!found.0.is_empty()).then_some(found)
+    (!chosen.0.is_empty()).then_some(chosen)
 }
 
 /// How much of a spot node's expected price is the mean of the cheapest types that it offers; the
@@ -182,7 +182,7 @@ fn most_varied(
 ) -> Vec<PurchaseId> {
     let mut seen: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let (mut chosen, mut others) = (Vec::new(), Vec::new());
-    for (place, purchase) in ranked.iter().enumerate() {
+    for (rank, purchase) in ranked.iter().enumerate() {
         let mut adds = false;
         for (key, wanted) in &min_values.wanted {
             let seen = seen.entry(key).or_default();
@@ -192,10 +192,10 @@ fn most_varied(
                 adds |= seen.len() > before;
             }
         }
-        if adds { chosen.push(place) } else { others.push(place) }
+        if adds { chosen.push(rank) } else { others.push(rank) }
     }
     chosen.extend(others);
     chosen.truncate(PlannedNode::MAX_TYPES);
     chosen.sort_unstable();
-    chosen.into_iter().map(|place| ranked[place]).collect()
+    chosen.into_iter().map(|rank| ranked[rank]).collect()
 }

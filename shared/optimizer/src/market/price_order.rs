@@ -44,8 +44,8 @@ impl PriceOrder {
         let words = entries.len().div_ceil(64);
         let mut by_capacity_type = std::array::from_fn(|_| vec![0; words]);
         let mut rooms = Vec::with_capacity(entries.len() * width);
-        for (place, (_, purchase)) in entries.iter().enumerate() {
-            set(&mut by_capacity_type[capacity_of(*purchase) as usize], place);
+        for (position, (_, purchase)) in entries.iter().enumerate() {
+            set(&mut by_capacity_type[capacity_of(*purchase) as usize], position);
             rooms.extend_from_slice(room(*purchase));
         }
         Self { zones, entries, by_capacity_type, steps: Steps::of_rows(&rooms, width) }
@@ -69,7 +69,7 @@ impl PriceOrder {
             .flat_map(move |index| {
                 crate::market::templates::bits(word(index)).map(move |bit| index * 64 + bit)
             })
-            .map(|place| self.entries[place])
+            .map(|position| self.entries[position])
     }
 
     /// All entries, cheapest first.
@@ -81,17 +81,19 @@ impl PriceOrder {
 impl Steps {
     /// The steps of each of the `width` numbers in some rows.
     pub(crate) fn of_rows(rows: &[i64], width: usize) -> Vec<Self> {
-        (0..width).map(|dimension| Self::of(rows.iter().skip(dimension).step_by(width).copied())).collect()
+        (0..width)
+            .map(|dimension| Self::from_amounts(rows.iter().skip(dimension).step_by(width).copied()))
+            .collect()
     }
 
-    fn of(amounts: impl ExactSizeIterator<Item = i64> + Clone) -> Self {
+    fn from_amounts(amounts: impl ExactSizeIterator<Item = i64> + Clone) -> Self {
         let words = amounts.len().div_ceil(64);
         let distinct: BTreeSet<i64> = amounts.clone().collect();
         let mut steps: Vec<(i64, Vec<u64>)> =
             distinct.into_iter().map(|amount| (amount, vec![0; words])).collect();
-        for (place, amount) in amounts.enumerate() {
+        for (position, amount) in amounts.enumerate() {
             if let Ok(step) = steps.binary_search_by_key(&amount, |(step, _)| *step) {
-                set(&mut steps[step].1, place);
+                set(&mut steps[step].1, position);
             }
         }
         for step in (1..steps.len()).rev() {
@@ -110,9 +112,9 @@ impl Steps {
     }
 }
 
-fn set(words: &mut [u64], place: usize) {
-    if let Some(word) = words.get_mut(place / 64) {
-        *word |= 1 << (place % 64);
+fn set(words: &mut [u64], position: usize) {
+    if let Some(word) = words.get_mut(position / 64) {
+        *word |= 1 << (position % 64);
     }
 }
 
@@ -137,13 +139,13 @@ mod tests {
             });
             let order = PriceOrder::new(1, entries.collect(), 3, |purchase| &machines[type_of(purchase)].1);
             for capacity_type in CapacityType::ALL {
-                let found: Vec<_> = order.carriers(capacity_type, &packed).collect();
+                let carriers: Vec<_> = order.carriers(capacity_type, &packed).collect();
                 let fits = |(_, purchase): &(u64, PurchaseId)| {
                     capacity_of(*purchase) == capacity_type
                         && amounts::fits(&packed, &machines[type_of(*purchase)].1)
                 };
                 let wanted: Vec<_> = order.entries().iter().copied().filter(fits).collect();
-                prop_assert_eq!(found, wanted);
+                prop_assert_eq!(carriers, wanted);
             }
         }
     }

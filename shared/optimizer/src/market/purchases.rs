@@ -35,10 +35,10 @@ impl Purchases {
     }
 
     /// The purchases below `count` that pass a test.
-    pub fn of(count: usize, test: impl Fn(PurchaseId) -> bool) -> Self {
+    pub fn passing(count: usize, test: impl Fn(PurchaseId) -> bool) -> Self {
         let mut set = Self::none(count);
-        let all = (0..count).map(PurchaseId::from);
-        all.filter(|purchase| test(*purchase)).for_each(|purchase| set.insert(purchase));
+        let purchases = (0..count).map(PurchaseId::from);
+        purchases.filter(|purchase| test(*purchase)).for_each(|purchase| set.insert(purchase));
         set
     }
 
@@ -52,16 +52,16 @@ impl Purchases {
     }
 
     pub(crate) fn insert(&mut self, purchase: PurchaseId) {
-        let place = usize::from(purchase);
-        if let Some(word) = self.words.get_mut(place / 64) {
-            *word |= 1 << (place % 64);
+        let position = usize::from(purchase);
+        if let Some(word) = self.words.get_mut(position / 64) {
+            *word |= 1 << (position % 64);
         }
     }
 
     /// Whether one is in it.
     pub fn contains(&self, purchase: PurchaseId) -> bool {
-        let place = usize::from(purchase);
-        self.words.get(place / 64).is_some_and(|word| word >> (place % 64) & 1 == 1)
+        let position = usize::from(purchase);
+        self.words.get(position / 64).is_some_and(|word| word >> (position % 64) & 1 == 1)
     }
 
     /// Keeps those that are in the other, too.
@@ -77,8 +77,8 @@ impl Purchases {
     /// Keeps those that pass a test.
     pub fn retain(&mut self, test: impl Fn(PurchaseId) -> bool) {
         let out: Vec<PurchaseId> = self.iter().filter(|purchase| !test(*purchase)).collect();
-        for place in out.into_iter().map(usize::from) {
-            self.words[place / 64] &= !(1 << (place % 64));
+        for position in out.into_iter().map(usize::from) {
+            self.words[position / 64] &= !(1 << (position % 64));
         }
     }
 
@@ -128,9 +128,9 @@ mod tests {
     #[test]
     fn a_set_is_what_was_put_in() {
         let some = [3, 63, 64, 199].map(PurchaseId::from);
-        let set = Purchases::of(200, |purchase| some.contains(&purchase));
+        let set = Purchases::passing(200, |purchase| some.contains(&purchase));
         assert_eq!(set.iter().collect::<Vec<_>>(), some);
         assert_eq!(set.types(), 3);
-        assert!([64, 66, 1_000].map(|place| set.contains(place.into())) == [true, false, false]);
+        assert!([64, 66, 1_000].map(|position| set.contains(position.into())) == [true, false, false]);
     }
 }

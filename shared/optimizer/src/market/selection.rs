@@ -92,7 +92,7 @@ impl Machines<'_> {
         }
         let allowed = CapacityType::ALL.map(|capacity_type| capacity_types.has(capacity_type.as_str()));
         let mut purchases =
-            Purchases::of(self.purchases(), |purchase| allowed[capacity_of(purchase) as usize]);
+            Purchases::passing(self.purchases(), |purchase| allowed[capacity_of(purchase) as usize]);
         for (key, requirement) in of_types {
             purchases.intersect(&self.purchases_meeting(key, requirement));
         }
@@ -102,14 +102,14 @@ impl Machines<'_> {
     /// The purchases whose instance types meet a requirement. Pods ask for the same few things
     /// again and again.
     fn purchases_meeting(&self, key: &str, requirement: &Requirement) -> Rc<Purchases> {
-        let mut known = self.meeting.borrow_mut();
-        if let Some((.., purchases)) = known.iter().find(|(k, r, _)| k == key && r == requirement) {
+        let mut cached = self.meeting.borrow_mut();
+        if let Some((.., purchases)) = cached.iter().find(|(k, r, _)| k == key && r == requirement) {
             return Rc::clone(purchases);
         }
         let types: TiVec<TypeId, bool> =
             self.types.keys().map(|id| self.type_meets(id, key, requirement)).collect();
-        let purchases = Rc::new(Purchases::of(self.purchases(), |purchase| types[type_of(purchase)]));
-        known.push((key.to_owned(), requirement.clone(), Rc::clone(&purchases)));
+        let purchases = Rc::new(Purchases::passing(self.purchases(), |purchase| types[type_of(purchase)]));
+        cached.push((key.to_owned(), requirement.clone(), Rc::clone(&purchases)));
         purchases
     }
 
@@ -162,12 +162,12 @@ impl Template<'_> {
     pub(crate) fn narrow(&self, state: &Requirements, wanted: &Requirements) -> Option<Requirements> {
         let mut narrowed = state.clone();
         for (key, requirement) in wanted.iter() {
-            let own = state.get(key).or_else(|| self.requirements.get(key))?;
-            let absent = own.allows_absence() && requirement.allows_absence();
-            if !absent && !own.intersects(requirement) {
+            let current = state.get(key).or_else(|| self.requirements.get(key))?;
+            let absent = current.allows_absence() && requirement.allows_absence();
+            if !absent && !current.intersects(requirement) {
                 return None;
             }
-            let mut both = own.intersection(requirement);
+            let mut both = current.intersection(requirement);
             // One of the two wants the label to be there, which the exclusions that are left would
             // not show.
             if !absent && both.allows_absence() {

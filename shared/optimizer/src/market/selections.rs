@@ -41,7 +41,8 @@ impl Selected {
     pub(crate) fn rough_prices(&self, template: &Template<'_>, demand: &[f64]) -> &[f64] {
         self.rough_prices.get_or_init(|| {
             let machines = self.contenders(template).iter();
-            let machines: Vec<_> = machines.map(|(cost, it)| (*cost, template.room(*it))).collect();
+            let machines: Vec<_> =
+                machines.map(|(cost, purchase)| (*cost, template.room(*purchase))).collect();
             shadow_prices(demand, &machines)
         })
     }
@@ -51,7 +52,7 @@ impl Selected {
 #[derive(Debug, Default)]
 pub(crate) struct Selections {
     count: usize,
-    known: FixedMap<(TemplateId, Requirements), Option<Rc<Selected>>>,
+    made: FixedMap<(TemplateId, Requirements), Option<Rc<Selected>>>,
 }
 
 impl Selections {
@@ -62,12 +63,12 @@ impl Selections {
         template: TemplateId,
         wanted: &Requirements,
     ) -> Option<Rc<Selected>> {
-        if let Some(known) = self.known.get(&(template, wanted.clone())) {
-            return known.clone();
+        if let Some(selected) = self.made.get(&(template, wanted.clone())) {
+            return selected.clone();
         }
         let launchable = &templates[template];
         let selection = launchable.select(wanted).ok().filter(|selection| !selection.purchases.is_empty());
-        let found = selection.map(|selection| {
+        let selected = selection.map(|selection| {
             let zones = |purchase| launchable.zones_of(purchase, selection.zones).count_ones();
             let width = selection.purchases.iter().map(zones).sum();
             let (contenders, rough_prices) = (OnceCell::new(), OnceCell::new());
@@ -81,8 +82,8 @@ impl Selections {
                 rough_prices,
             })
         });
-        self.known.insert((template, wanted.clone()), found.clone());
-        found
+        self.made.insert((template, wanted.clone()), selected.clone());
+        selected
     }
 }
 
@@ -96,6 +97,6 @@ fn contenders(template: &Template<'_>, selection: &Selection) -> Vec<(f64, Purch
             && capacity_of(*purchase) != CapacityType::Reserved
             && !std::mem::replace(&mut seen[template.like(*purchase)], true)
     };
-    let found = order.entries().iter().filter(is_new);
-    found.map(|(price, purchase)| (template.with_node(*price as f64), *purchase)).collect()
+    let distinct = order.entries().iter().filter(is_new);
+    distinct.map(|(price, purchase)| (template.with_node(*price as f64), *purchase)).collect()
 }

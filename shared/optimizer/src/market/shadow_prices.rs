@@ -182,12 +182,12 @@ mod tests {
         ) {
             let listed: Vec<(f64, &[i64])> = machines.iter().map(|(cost, room)| (*cost, room.as_slice())).collect();
             let best = Dictionary::new(&demand, &listed).solved();
-            for place in 0..3 {
+            for dimension in 0..3 {
                 let mut tilted = demand.clone();
-                tilted[place] *= 1.3;
+                tilted[dimension] *= 1.3;
                 let worth = |prices: Vec<f64>| tilted.iter().zip(prices).map(|(d, price)| d * price).sum::<f64>();
                 let anew = worth(shadow_prices(&tilted, &listed));
-                let on = worth(best.tilted(place, 0.3).solved().prices(&demand));
+                let on = worth(best.tilted(dimension, 0.3).solved().prices(&demand));
                 prop_assert!((anew - on).abs() <= 1e-6 * anew, "{anew} and {on}");
             }
         }

@@ -151,9 +151,9 @@ pub(crate) fn zone_set(zones: impl IntoIterator<Item = ZoneId>) -> u64 {
 /// The places of the bits that are set.
 pub(crate) fn bits(mut set: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
-        let place = (set != 0).then(|| set.trailing_zeros() as usize)?;
+        let bit = (set != 0).then(|| set.trailing_zeros() as usize)?;
         set &= set - 1;
-        Some(place)
+        Some(bit)
     })
 }
 
@@ -170,9 +170,9 @@ fn node_requirements(pool: &NodePool, offer: &ClassOffer) -> Requirements {
     if have_categories && !requirements.list_instance_types() {
         requirements.add(labels::INSTANCE_CATEGORY, Requirement::new(Operator::NotIn, [labels::BURSTABLE]));
     }
-    let own = class.reference.label();
-    let own = [(own.as_str(), class.reference.name.as_str()), (HOSTNAME, NEW_HOST)];
-    for (key, value) in class.node_labels().into_iter().chain(own) {
+    let class_label = class.reference.label();
+    let fixed_labels = [(class_label.as_str(), class.reference.name.as_str()), (HOSTNAME, NEW_HOST)];
+    for (key, value) in class.node_labels().into_iter().chain(fixed_labels) {
         if requirements.get(key).is_none() {
             requirements.add(key, Requirement::exactly(value));
         }

@@ -53,7 +53,7 @@ pub(super) fn enter<'a>(
 }
 
 impl<'d, 'a> DaemonRules<'d, 'a> {
-    pub(super) fn of(
+    pub(super) fn new(
         snapshot: &'a Snapshot,
         daemons: &'d TiSlice<DaemonId, Daemon<'a>>,
         groups: &'d Groups<'a>,
@@ -141,7 +141,7 @@ impl<'d, 'a> DaemonRules<'d, 'a> {
     }
 
     fn selected(&self, rule: &Rule) -> Vec<DaemonId> {
-        let group = &self.groups.all[rule.group];
+        let group = &self.groups.list[rule.group];
         let selects = |daemon: &DaemonId| group.selects(Asker::of_daemon(&self.daemons[*daemon]));
         self.daemons.keys().filter(selects).collect()
     }

@@ -85,11 +85,11 @@ pub(crate) fn classes<'a>(
         equal_pods.iter().map(|equal| groups.rules(snapshot, equal.spec, equal.asker)).collect();
     enter_running(snapshot, &mut groups);
     beside_daemons::enter(snapshot, daemons, &mut groups);
-    let mut known: FixedMap<ClassKey<'_, '_>, ClassId> = FixedMap::default();
+    let mut class_by_key: FixedMap<ClassKey<'_, '_>, ClassId> = FixedMap::default();
     let mut classes: TiVec<ClassId, PodClass<'_>> = TiVec::new();
     for (equal, rules) in equal_pods.into_iter().zip(&rules) {
         let selected_by = groups.selecting(equal.asker);
-        let class = *known
+        let class = *class_by_key
             .entry((equal.spec, rules, selected_by.clone(), equal.mounts.clone()))
             .or_insert_with(|| {
                 let relaxations = relaxations::relaxations(
@@ -119,12 +119,12 @@ pub(crate) fn classes<'a>(
 fn equal_pods<'a>(pods: impl Iterator<Item = &'a Pod>, volumes: &Volumes<'a>) -> Vec<EqualPods<'a>> {
     let mut specs: Interned<'a, PodSpec> = Interned::default();
     let mut labels: Interned<'a, BTreeMap<String, String>> = Interned::default();
-    let mut known: FixedMap<(usize, usize, &str, Mounts<'a>), usize> = FixedMap::default();
+    let mut index_by_key: FixedMap<(usize, usize, &str, Mounts<'a>), usize> = FixedMap::default();
     let mut equal_pods: Vec<EqualPods<'a>> = Vec::new();
     for pod in pods {
         let mounts = volumes.mounts(pod);
         let key = (specs.id(&pod.spec), labels.id(&pod.labels), pod.id.namespace.as_str(), mounts.clone());
-        let index = *known.entry(key).or_insert_with(|| {
+        let index = *index_by_key.entry(key).or_insert_with(|| {
             let asker = Asker { namespace: &pod.id.namespace, labels: &pod.labels };
             equal_pods.push(EqualPods { spec: &pod.spec, asker, mounts, pods: Vec::new() });
             equal_pods.len() - 1
@@ -158,7 +158,7 @@ pub(crate) fn order(classes: &mut TiSlice<ClassId, PodClass<'_>>, dimensions: &D
             row
         };
         class.request = with_slots(&[]);
-        class.requests = class.relaxations.iter().map(|it| with_slots(&it.rules)).collect();
+        class.requests = class.relaxations.iter().map(|relaxation| with_slots(&relaxation.rules)).collect();
     }
     classes.sort_by(|a, b| {
         let size = |class: &PodClass<'_>| {
@@ -193,13 +193,13 @@ pub(crate) fn dimensions(classes: &TiSlice<ClassId, PodClass<'_>>) -> Dimensions
             }
         }
     }
-    let all: usize = classes.iter().map(|class| class.pods.len()).sum();
-    let matters = |pods: usize| pods * SLOT_SHARE >= all && pods > 1;
+    let pods_in_all: usize = classes.iter().map(|class| class.pods.len()).sum();
+    let matters = |pods: usize| pods * SLOT_SHARE >= pods_in_all && pods > 1;
     let mut demand: Vec<_> = demand.into_iter().filter(|(_, (pods, ..))| matters(*pods)).collect();
     demand.sort_by_key(|(_, (pods, _, name))| (Reverse(*pods), *name));
     let slots =
         demand.into_iter().take(SLOTS_MAX).map(|(group, (_, most, _))| Slot { group, most }).collect();
-    Dimensions::of(classes.iter().map(|class| &class.spec.requests)).with(attachments, slots)
+    Dimensions::from_requests(classes.iter().map(|class| &class.spec.requests)).with(attachments, slots)
 }
 
 /// Gives equal values the same number.

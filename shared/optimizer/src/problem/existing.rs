@@ -145,18 +145,18 @@ impl<'a> Builder<'a, '_> {
         let held = self.held_pods();
         let mut nodes: Vec<&Node> = self.snapshot.nodes.iter().collect();
         nodes.sort_by_key(|node| (node.is_disruption_candidate(), !node.is_initialized(), &node.name));
-        let mut all = TiVec::new();
+        let mut existing_nodes = TiVec::new();
         for node in nodes {
             let by_id = node.instance_id().and_then(|id| claims.get(id));
             let claim = by_id.or_else(|| claims.get(node.name.as_str())).copied();
             let pods = on_node.get(node.name.as_str()).map_or(&[][..], Vec::as_slice);
-            all.extend(self.of_node(node, claim, pods));
+            existing_nodes.extend(self.of_node(node, claim, pods));
         }
         let mut flying: Vec<&NodeClaim> =
             self.snapshot.claims.iter().filter(|claim| self.is_in_flight(claim)).collect();
         flying.sort_by_key(|claim| (claim.created_at, &claim.name));
-        all.extend(flying.into_iter().map(|claim| self.of_claim(claim)));
-        for existing in &mut all {
+        existing_nodes.extend(flying.into_iter().map(|claim| self.of_claim(claim)));
+        for existing in &mut existing_nodes {
             let claim = existing.claim;
             let uids = claim.iter().flat_map(|claim| &claim.status.nominated).map(|pod| pod.uid.as_str());
             for pod in uids.filter_map(|uid| held.get(uid)) {
@@ -164,7 +164,7 @@ impl<'a> Builder<'a, '_> {
                 existing.attach(self.volumes.of_pod(pod));
             }
         }
-        all
+        existing_nodes
     }
 
     fn claims_by_node(&self) -> BTreeMap<&'a str, &'a NodeClaim> {
@@ -269,7 +269,7 @@ impl<'a> Builder<'a, '_> {
             template.type_named(name).and_then(|id| template.types.get(id)).map(InstanceType::ebs_volumes)
         };
         let is_own = |template: &&Template<'_>| Some(template.pool.name.as_str()) == node.node_pool();
-        let own = self.templates.iter().filter(is_own).find_map(of_type);
+        let of_pool = self.templates.iter().filter(is_own).find_map(of_type);
         // A pool that may not launch now has no template.
         let of_class = || {
             let pool =
@@ -277,7 +277,7 @@ impl<'a> Builder<'a, '_> {
             let offer = self.snapshot.offer_for(pool?)?;
             offer.instance_types.iter().find(|kind| kind.name == *name).map(InstanceType::ebs_volumes)
         };
-        own.or_else(of_class).or_else(|| self.templates.iter().find_map(of_type))
+        of_pool.or_else(of_class).or_else(|| self.templates.iter().find_map(of_type))
     }
 
     /// The taints that keep pods away. Those that a young node of ours loses by itself do not, and
@@ -332,12 +332,12 @@ impl<'a> Builder<'a, '_> {
             Some(instance) => vec![&instance.instance_type],
             None => claim.instance_types.iter().map(String::as_str).collect(),
         };
-        let known = template.and_then(|template| {
+        let launchable = template.and_then(|template| {
             let types: Option<Vec<TypeId>> = names.iter().map(|name| template.type_named(name)).collect();
             types.filter(|types| !types.is_empty()).map(|types| (template, types))
         });
-        let (mut free, ports) = self.room_of_types(claim, known.as_ref());
-        let volumes = self.dimensions.attachments().and_then(|place| u32::try_from(free[place]).ok());
+        let (mut free, ports) = self.room_of_types(claim, launchable.as_ref());
+        let volumes = self.dimensions.attachments().and_then(|column| u32::try_from(free[column]).ok());
         self.dimensions.lift_extras(&mut free);
         let mut existing = ExistingNode {
             target: Target::Claim(claim.name.clone()),
@@ -351,10 +351,10 @@ impl<'a> Builder<'a, '_> {
             saves: None,
             cordoned: false,
             taints: claim.spec.taints.clone(),
-            labels: Labels::Possible(possible_labels(claim, known.as_ref())),
+            labels: Labels::Possible(possible_labels(claim, launchable.as_ref())),
             daemons: Vec::new(),
         };
-        existing.daemons = self.expected(&existing, known.is_some());
+        existing.daemons = self.expected(&existing, launchable.is_some());
         existing
     }
 
@@ -362,12 +362,13 @@ impl<'a> Builder<'a, '_> {
     /// knows its types, any that bears its taints.
     fn expected(&self, node: &ExistingNode<'_>, is_known: bool) -> Vec<(DaemonId, bool)> {
         let daemons = self.daemons.iter_enumerated();
-        let expected = daemons.filter(|(_, daemon)| daemon.tolerates(&node.taints)).filter_map(|(id, it)| {
-            let standing = node.meets_any(&it.alternatives);
-            let may_run = !it.alternatives.is_empty() && (!is_known || standing != Standing::Out);
-            let is_certain = it.is_whole && is_known && standing == Standing::Counted;
-            may_run.then_some((id, is_certain))
-        });
+        let expected =
+            daemons.filter(|(_, daemon)| daemon.tolerates(&node.taints)).filter_map(|(id, daemon)| {
+                let standing = node.meets_any(&daemon.alternatives);
+                let may_run = !daemon.alternatives.is_empty() && (!is_known || standing != Standing::Out);
+                let is_certain = daemon.is_whole && is_known && standing == Standing::Counted;
+                may_run.then_some((id, is_certain))
+            });
         expected.collect()
     }
 
@@ -377,14 +378,14 @@ impl<'a> Builder<'a, '_> {
     fn room_of_types(
         &self,
         claim: &NodeClaim,
-        known: Option<&(&Template<'_>, Vec<TypeId>)>,
+        launchable: Option<&(&Template<'_>, Vec<TypeId>)>,
     ) -> (Vec<i64>, Vec<HostPort>) {
         let capacity_type =
             claim.status.instance.as_ref().map(|instance| instance.capacity_type).or_else(|| {
                 CapacityType::named(claim.spec.requirements.get(labels::CAPACITY_TYPE)?.single()?)
             });
         let mut ports = Vec::new();
-        let (Some((template, types)), Some(capacity_type)) = (known, capacity_type) else {
+        let (Some((template, types)), Some(capacity_type)) = (launchable, capacity_type) else {
             let mut free =
                 self.dimensions.room(&claim.status.allocatable, InstanceType::EBS_VOLUMES_OF_UNKNOWN);
             let may_run = |daemon: &&Daemon<'_>| {
@@ -413,11 +414,11 @@ impl<'a> Builder<'a, '_> {
 /// What the labels of a claim's node may turn out to be.
 fn possible_labels(
     claim: &NodeClaim,
-    known: Option<&(&Template<'_>, Vec<TypeId>)>,
+    launchable: Option<&(&Template<'_>, Vec<TypeId>)>,
 ) -> BTreeMap<String, Possible> {
     let exactly = |value: &str| Possible { values: BTreeSet::from([value.to_owned()]), absent: false };
     let mut possible: BTreeMap<String, Possible> = BTreeMap::new();
-    if let Some((template, types)) = known {
+    if let Some((template, types)) = launchable {
         for (count, instance_type) in types.iter().filter_map(|id| template.types.get(*id)).enumerate() {
             for (key, value) in &instance_type.labels {
                 let entry = possible

@@ -66,14 +66,15 @@ impl Remaining<'_> {
 
 impl Limits {
     /// What a pool holds: what its claims reserve, and its nodes that no claim stands for.
-    pub fn of(snapshot: &Snapshot, pool: &NodePool, types: &[InstanceType]) -> Self {
+    pub fn new(snapshot: &Snapshot, pool: &NodePool, types: &[InstanceType]) -> Self {
         let rows: Vec<Limit> = pool
             .spec
             .limits
             .iter()
             .flat_map(Resources::iter)
             .map(|(resource, most)| {
-                let added: TiVec<TypeId, Quantity> = types.iter().map(|it| added_by(it, resource)).collect();
+                let added: TiVec<TypeId, Quantity> =
+                    types.iter().map(|instance_type| added_by(instance_type, resource)).collect();
                 let largest = added.iter().copied().max().unwrap_or_default();
                 Limit { resource: resource.to_owned(), most, added, largest }
             })
@@ -123,8 +124,8 @@ impl Limits {
             limit.most - (used.0.get(index).copied().unwrap_or_default() - back)
         };
         let tight = |(limit, free): &(&Limit, Quantity)| limit.largest > *free;
-        let all = self.rows.iter().enumerate().map(|each| (each.1, free(each)));
-        let limits: Vec<_> = all.filter(tight).map(|(limit, free)| (&limit.added, free)).collect();
+        let rows = self.rows.iter().enumerate().map(|each| (each.1, free(each)));
+        let limits: Vec<_> = rows.filter(tight).map(|(limit, free)| (&limit.added, free)).collect();
         (!limits.is_empty()).then_some(Remaining { limits })
     }
 

@@ -64,8 +64,8 @@ impl Problem<'_> {
     /// The lots of a class in one relaxation: each combination of domains in which nodes can be
     /// made, the cheapest first.
     pub fn lots(&self, variant: Variant) -> Rc<TiVec<LotId, Rc<Lot>>> {
-        let known = self.lots.borrow().get(&variant).cloned();
-        known.unwrap_or_else(|| {
+        let cached = self.lots.borrow().get(&variant).cloned();
+        cached.unwrap_or_else(|| {
             let lots = Rc::new(self.new_lots(variant));
             self.lots.borrow_mut().insert(variant, Rc::clone(&lots));
             lots
@@ -79,11 +79,11 @@ impl Problem<'_> {
             elsewhere.add_all(&wanted);
             (DomainList::new(), elsewhere)
         });
-        let mut all = vec![(DomainList::new(), wanted)];
-        all.extend(elsewhere);
+        let mut combinations = vec![(DomainList::new(), wanted)];
+        combinations.extend(elsewhere);
         for key in self.keys_of(variant) {
             let topology_key = &self.topology.keys[key];
-            let wider = all.iter().flat_map(|(domains, wanted)| {
+            let wider = combinations.iter().flat_map(|(domains, wanted)| {
                 let values = topology_key
                     .values
                     .iter_enumerated()
@@ -93,9 +93,9 @@ impl Problem<'_> {
                     (domains, wanted.clone().with(topology_key.name, Requirement::exactly(value)))
                 })
             });
-            all = wider.take(LOTS_MAX).collect();
+            combinations = wider.take(LOTS_MAX).collect();
         }
-        let lots = all.into_iter();
+        let lots = combinations.into_iter();
         let lots = lots.flat_map(|(domains, wanted)| self.lots_in(variant, domains, wanted));
         let mut lots: Vec<Lot> = lots.collect();
         lots.sort_by(|a, b| a.price.total_cmp(&b.price).then_with(|| a.domains.cmp(&b.domains)));
@@ -107,10 +107,10 @@ impl Problem<'_> {
     /// count it.
     fn keys_of(&self, variant: Variant) -> Vec<KeyId> {
         let pod_class = &self.classes[variant.class];
-        let own = self.relaxation(variant).rules.iter().map(|rule| rule.group);
+        let of_relaxation = self.relaxation(variant).rules.iter().map(|rule| rule.group);
         let of_others = pod_class.selected_by.iter().copied().filter(|group| self.topology.binds[*group]);
         let mut keys: Vec<KeyId> =
-            own.chain(of_others).filter_map(|group| self.topology.key_of[group]).collect();
+            of_relaxation.chain(of_others).filter_map(|group| self.topology.key_of[group]).collect();
         keys.sort_unstable();
         keys.dedup();
         keys
@@ -144,7 +144,7 @@ impl Problem<'_> {
     ) -> Option<Lot> {
         let pod_class = &self.classes[variant.class];
         let soft_taints = self.relaxation(variant).soft_taints;
-        let mut found: Option<(bool, f64)> = None;
+        let mut cheapest: Option<(bool, f64)> = None;
         for (id, template) in self.templates().iter_enumerated() {
             if !self.takes_pods(id) || !template.bears(pod_class.spec, soft_taints) {
                 continue;
@@ -155,16 +155,17 @@ impl Problem<'_> {
             if let Some(beside) = self.beside(variant) {
                 beside.retain(openable.to_mut(), template, &self.daemons, &wanted);
             }
-            let mut purchases = selected.selection.purchases.iter().filter(|it| openable.contains(*it));
-            let fits = purchases.any(|it| amounts::fits(row, template.room(it)));
-            if fits || found.is_none() {
-                found = Some((fits, amounts::worth(row, selected.rough_prices(template, &self.demand))));
+            let mut purchases =
+                selected.selection.purchases.iter().filter(|purchase| openable.contains(*purchase));
+            let fits = purchases.any(|purchase| amounts::fits(row, template.room(purchase)));
+            if fits || cheapest.is_none() {
+                cheapest = Some((fits, amounts::worth(row, selected.rough_prices(template, &self.demand))));
             }
             if fits {
                 break;
             }
         }
-        let (fits, price) = found?;
+        let (fits, price) = cheapest?;
         Some(Lot { variant, domains, wanted, doubts, id: LotId::from(0), fits, price })
     }
 
@@ -176,8 +177,8 @@ impl Problem<'_> {
     /// What a template offers to a lot; none when it does not take it.
     pub fn home(&self, lot: &Lot, template: TemplateId) -> Option<Rc<Home>> {
         let key = (lot.variant, lot.id, template);
-        let known = self.homes.borrow().get(&key).cloned();
-        known.unwrap_or_else(|| {
+        let cached = self.homes.borrow().get(&key).cloned();
+        cached.unwrap_or_else(|| {
             let home = self.new_home(lot, template).map(Rc::new);
             self.homes.borrow_mut().insert(key, home.clone());
             home
@@ -226,8 +227,14 @@ impl Problem<'_> {
                 && !is_own(group)
         });
         let standing = |group: GroupId| {
-            let all = self.templates().iter().zip(&self.limits).filter(|(it, limits)| limits.admit_pods(it));
-            let bearing = all.map(|(it, _)| it).filter(|it| it.bears(pod_class.spec, relaxed.soft_taints));
+            let admitting = self
+                .templates()
+                .iter()
+                .zip(&self.limits)
+                .filter(|(template, limits)| limits.admit_pods(template));
+            let bearing = admitting
+                .map(|(template, _)| template)
+                .filter(|template| template.bears(pod_class.spec, relaxed.soft_taints));
             (group, self.topology.site(group).standing(bearing, wanted))
         };
         in_question.map(standing).filter(|(_, standing)| *standing != Standing::Counted).collect()

@@ -16,7 +16,7 @@ pub struct Nominations<'a> {
 
 impl<'a> Nominations<'a> {
     /// What the claims and names of some nodes say.
-    pub fn of(existing: &TiSlice<NodeId, ExistingNode<'a>>) -> Self {
+    pub fn new(existing: &TiSlice<NodeId, ExistingNode<'a>>) -> Self {
         let mut nominations = Self { by_uid: BTreeMap::new(), by_node: BTreeMap::new() };
         for (id, node) in existing.iter_enumerated() {
             nominations.by_node.insert(node.target.name().to_owned(), id);

@@ -59,7 +59,7 @@ impl Facts<'_, '_> {
     fn has_room(&self, template: &Template<'_>, purchase: PurchaseId) -> bool {
         let has_room = |zone: ZoneId| {
             let id = template.reservation(purchase, zone).map(|reservation| &reservation.id);
-            id.and_then(|id| self.reservations.get(id)).is_some_and(|left| *left > 0)
+            id.and_then(|id| self.reservations.get(id)).is_some_and(|remaining| *remaining > 0)
         };
         capacity_of(purchase) != CapacityType::Reserved || zones_in(template.allowed_zones).any(has_room)
     }
@@ -87,12 +87,13 @@ impl Facts<'_, '_> {
 
     /// Whether some machines keep the pool's minValues, where these are strict.
     fn keeps_min_values(&self, template: &Template<'_>, openable: &Purchases) -> bool {
-        let min_values = MinValues::of(template);
+        let min_values = MinValues::new(template);
         if min_values.is_empty() || self.options.min_values != MinValuesPolicy::Strict {
             return true;
         }
         CapacityType::ALL.into_iter().any(|capacity_type| {
-            let purchases = openable.iter().filter(|it| capacity_of(*it) == capacity_type).collect();
+            let purchases =
+                openable.iter().filter(|purchase| capacity_of(*purchase) == capacity_type).collect();
             let fitting = Fitting { purchases, zones: template.allowed_zones, on_demand: None };
             offers::offered(template, &fitting, &min_values, self.options).is_some()
         })

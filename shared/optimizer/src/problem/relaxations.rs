@@ -41,14 +41,14 @@ pub(crate) fn relaxations(
     has_soft_taints: bool,
     preferences: Preferences,
 ) -> TiVec<RelaxationId, Relaxation> {
-    let Some(mut state) = State::of(spec, rules, preferences) else { return TiVec::new() };
+    let Some(mut state) = State::new(spec, rules, preferences) else { return TiVec::new() };
     let terms = state.terms.clone();
     let mut relaxations: TiVec<RelaxationId, Relaxation> = TiVec::new();
     let mut note = |state: &State<'_>, soft_taints| {
         let Some(wanted) = state.requirements(spec) else { return };
-        for place in mounts.places.iter().filter(|place| !wanted.contradict(place)) {
+        for location in mounts.places.iter().filter(|location| !wanted.contradict(location)) {
             let mut requirements = wanted.clone();
-            requirements.add_all(place);
+            requirements.add_all(location);
             let relaxation = Relaxation { requirements, rules: state.rules(), soft_taints };
             if !relaxations.contains(&relaxation) {
                 relaxations.push(relaxation);
@@ -85,7 +85,7 @@ struct State<'a> {
 }
 
 impl<'a> State<'a> {
-    fn of(spec: &'a PodSpec, rules: &[WeightedRule], preferences: Preferences) -> Option<Self> {
+    fn new(spec: &'a PodSpec, rules: &[WeightedRule], preferences: Preferences) -> Option<Self> {
         let terms: Vec<_> = spec.node_affinity.iter().filter(|term| !term.is_empty()).collect();
         if terms.is_empty() && !spec.node_affinity.is_empty() {
             return None;

@@ -26,8 +26,8 @@ pub(super) struct Waiting {
 /// Finds room or a lot for the pods that are left; says which lots wait. Pods stay left until they
 /// have a node.
 pub(super) fn assign(solution: &mut Solution<'_, '_>, order: &[ClassId]) -> Vec<Waiting> {
-    let mut unassigned = solution.left.clone();
-    let mut work = Assigning { full: BTreeMap::new(), waiting: Vec::new(), known: BTreeMap::new() };
+    let mut unassigned = solution.unplaced.clone();
+    let mut work = Assigning { full: BTreeMap::new(), waiting: Vec::new(), waiting_by_lot: BTreeMap::new() };
     loop {
         let mut moved = false;
         for class in order.iter().copied().filter(|class| unassigned[*class] > 0).collect::<Vec<_>>() {
@@ -46,7 +46,7 @@ struct Assigning {
     full: BTreeMap<Variant, usize>,
     waiting: Vec<Waiting>,
     /// The place of each lot among those that wait.
-    known: BTreeMap<(Variant, LotId), usize>,
+    waiting_by_lot: BTreeMap<(Variant, LotId), usize>,
 }
 
 impl Assigning {
@@ -55,43 +55,43 @@ impl Assigning {
         if goes_in_bulk(solution.problem, class) {
             return self.assign_in_bulk(solution, class, pods);
         }
-        let mut left = pods;
-        while left > 0 && self.assign_one(solution, class) {
-            left -= 1;
+        let mut remaining = pods;
+        while remaining > 0 && self.assign_one(solution, class) {
+            remaining -= 1;
         }
-        left
+        remaining
     }
 
     fn assign_in_bulk(&mut self, solution: &mut Solution<'_, '_>, class: ClassId, pods: u32) -> u32 {
         let problem = solution.problem;
-        let mut left = pods;
+        let mut remaining = pods;
         for variant in problem.variants(class) {
             for node in problem.admitting(variant).iter().copied() {
                 let room = solution.room_on_existing(
                     node,
                     variant,
-                    left,
+                    remaining,
                     Affinity::MustFollow,
                     Spreads::HoldInAnyOrder,
                 );
                 if room > 0 {
                     solution.place_on_existing(node, variant, room);
-                    left -= room;
+                    remaining -= room;
                 }
-                if left == 0 {
+                if remaining == 0 {
                     return 0;
                 }
             }
-            left -= join_static(solution, variant, left);
-            if left == 0 {
+            remaining -= join_static(solution, variant, remaining);
+            if remaining == 0 {
                 return 0;
             }
             if let Some(lot) = problem.lots(variant).iter().find(|lot| lot.fits) {
-                self.wait(solution, lot, left);
+                self.wait(solution, lot, remaining);
                 return 0;
             }
         }
-        left
+        remaining
     }
 
     fn assign_one(&mut self, solution: &mut Solution<'_, '_>, class: ClassId) -> bool {
@@ -126,9 +126,9 @@ impl Assigning {
             return solution.first_taking(&nodes, variant, Spreads::HoldInAnyOrder);
         }
         let full = self.full.entry(variant).or_default();
-        for place in *full..nodes.len() {
-            let node = nodes[place];
-            if *full == place
+        for index in *full..nodes.len() {
+            let node = nodes[index];
+            if *full == index
                 && solution.room_on_existing(node, variant, 1, Affinity::MustFollow, Spreads::HoldInAnyOrder)
                     == 0
             {
@@ -142,11 +142,11 @@ impl Assigning {
 
     fn wait(&mut self, solution: &mut Solution<'_, '_>, lot: &Rc<Lot>, count: u32) {
         solution.count(lot.variant.class, At::Lot(Rc::clone(lot)), count.cast_signed());
-        let place = *self.known.entry((lot.variant, lot.id)).or_insert_with(|| {
+        let index = *self.waiting_by_lot.entry((lot.variant, lot.id)).or_insert_with(|| {
             self.waiting.push(Waiting { lot: Rc::clone(lot), count: 0 });
             self.waiting.len() - 1
         });
-        self.waiting[place].count += count;
+        self.waiting[index].count += count;
     }
 }
 
@@ -161,7 +161,7 @@ fn join_static(solution: &mut Solution<'_, '_>, variant: Variant, wanted: u32) -
 /// Whether no rule about domains touches a class.
 pub(super) fn goes_in_bulk(problem: &Problem<'_>, class: ClassId) -> bool {
     let pod_class = &problem.classes[class];
-    let mut rules = pod_class.relaxations.iter().flat_map(|it| &it.rules);
+    let mut rules = pod_class.relaxations.iter().flat_map(|relaxation| &relaxation.rules);
     let topology = &problem.topology;
     rules.all(|rule| rule.is_per_host && rule.kind != RuleKind::Affinity)
         && !pod_class
@@ -194,7 +194,7 @@ pub(super) fn place_nominated(solution: &mut Solution<'_, '_>) {
         solution.go_back(mark);
         place_meant(solution, RulesHold::AtEachStep);
     }
-    solution.settle();
+    solution.pin_placed();
 }
 
 /// Puts the pods of nodes that may be ended onto them, whatever rules say: they are there. Says
@@ -239,7 +239,7 @@ fn place_meant(solution: &mut Solution<'_, '_>, rules_hold: RulesHold) {
     while std::mem::take(&mut moved) {
         for (class, nodes) in wanted.iter_mut_enumerated() {
             for (node, count) in nodes {
-                while *count > 0 && solution.left[class] > 0 {
+                while *count > 0 && solution.unplaced[class] > 0 {
                     let takes = |variant: &Variant| {
                         let takes = match rules_hold {
                             RulesHold::AtEachStep => solution.takes(*node, *variant, Spreads::HoldInAnyOrder),

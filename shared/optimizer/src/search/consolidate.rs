@@ -2,13 +2,13 @@
 //! than it disturbs.
 //!
 //! Which nodes stay decides what it costs (`keepers`): they are there to be filled by the pods of
-//! the others, which go in `steps`. Each step that is kept is a command: the nodes that it ends,
-//! and the nodes that it opens for their pods.
+//! the others, which go in `disruptions`. Each disruption that is kept is a command: the nodes that
+//! it ends, and the nodes that it opens for their pods.
 
+mod disruptions;
 mod keepers;
 mod kinds;
 mod parts;
-mod steps;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -49,7 +49,7 @@ pub struct AtOnce {
 }
 
 impl AtOnce {
-    /// How many nodes the next step may end, once some are ended.
+    /// How many nodes the next disruption may end, once some are ended.
     fn next(&self, ended: usize) -> usize {
         if self.now > ended { (self.now - ended).min(self.later) } else { self.later }
     }
@@ -58,14 +58,14 @@ impl AtOnce {
 /// How many pods of each class.
 pub type Counts = BTreeMap<ClassId, u32>;
 
-/// A step that is worth it.
-pub struct Step {
+/// A disruption that is worth it.
+pub struct Disruption {
     /// The existing nodes that it ends, with the pods that were on each.
     pub ended: Vec<(NodeId, Vec<PlacedPods>)>,
     /// The nodes that it opens, each with what it takes in at once; the rest comes to it in later
-    /// steps.
+    /// disruptions.
     pub opened: Vec<(Rc<NewNode>, Counts)>,
-    /// What nodes take in that an earlier step has opened.
+    /// What nodes take in that an earlier disruption has opened.
     pub joined: Vec<(OpenedId, Counts)>,
     /// What existing nodes take in.
     pub taken_in: Vec<(NodeId, Counts)>,
@@ -79,7 +79,7 @@ pub struct Step {
 
 /// Why a node that might be ended is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stays {
+pub enum Unconsolidatable {
     /// Pods of it, of this class where that is known, have no place elsewhere that holds to all
     /// rules as they hold now.
     NoPlace(Option<ClassId>),
@@ -103,12 +103,12 @@ pub enum Stays {
 
 /// What consolidation comes to.
 pub struct Consolidated<'p, 'a> {
-    /// Where all pods are after the steps.
+    /// Where all pods are after the disruptions.
     pub solution: Solution<'p, 'a>,
-    /// The steps, in order.
-    pub steps: Vec<Step>,
+    /// The disruptions, in order.
+    pub disruptions: Vec<Disruption>,
     /// The nodes that stay, of those that might be ended.
-    pub stays: BTreeMap<NodeId, Stays>,
+    pub unconsolidatable: BTreeMap<NodeId, Unconsolidatable>,
 }
 
 /// Ends nodes as long as that is worth it. `proposed` names those that an earlier run would end
@@ -126,7 +126,7 @@ pub fn consolidate<'p, 'a>(
     solution.commit();
     let kinds = Kinds::new(problem);
     let start = Start { solution, order, homes, pools, proposed, kinds };
-    keepers::best(&start).told()
+    keepers::best(&start).into_consolidated()
 }
 
 /// What every attempt begins with.

@@ -30,15 +30,15 @@ pub(super) fn recreate(
     order: &[ClassId],
     prices: &mut Prices,
 ) -> Vec<NewNodeId> {
-    let known: TiVec<NewNodeId, bool> = solution.opened.iter().map(Option::is_some).collect();
-    let is_new = |id: &NewNodeId| !known.get(*id).copied().unwrap_or(false);
+    let was_open: TiVec<NewNodeId, bool> = solution.opened.iter().map(Option::is_some).collect();
+    let is_new = |id: &NewNodeId| !was_open.get(*id).copied().unwrap_or(false);
     let waiting = assign(solution, order);
     let rest = Opening::new(solution, waiting, prices).open_all();
     stop_waiting(solution, &rest);
     let opened = |solution: &Solution<'_, '_>| -> Vec<NewNodeId> {
         solution.new_nodes().map(|(id, _)| id).filter(is_new).collect()
     };
-    if solution.left.iter().any(|left| *left > 0) {
+    if solution.unplaced.iter().any(|count| *count > 0) {
         let among = opened(solution);
         Inserting::new(solution, order.to_vec()).only_among(among).insert_all();
     }
@@ -80,7 +80,7 @@ pub(super) fn reconstruct(
 /// their pool. They come before all other new nodes and are never closed.
 pub(super) fn open_static(solution: &mut Solution<'_, '_>) {
     let problem = solution.problem;
-    for (id, template) in problem.templates().iter_enumerated().filter(|(_, it)| it.is_static()) {
+    for (id, template) in problem.templates().iter_enumerated().filter(|(_, template)| template.is_static()) {
         let wanted = u64::from(template.pool.spec.replicas.unwrap_or(0));
         for _ in problem.limits[id].nodes..wanted {
             let shape = Shape::empty(id, template, problem.demand.len());
@@ -94,7 +94,11 @@ pub(super) fn open_static(solution: &mut Solution<'_, '_>) {
 
 /// Pods that found no node are not counted any more.
 fn stop_waiting(solution: &mut Solution<'_, '_>, waiting: &[Waiting]) {
-    for it in waiting.iter().filter(|it| it.count > 0) {
-        solution.count(it.lot.variant.class, At::Lot(Rc::clone(&it.lot)), -it.count.cast_signed());
+    for lot_waiting in waiting.iter().filter(|waiting| waiting.count > 0) {
+        solution.count(
+            lot_waiting.lot.variant.class,
+            At::Lot(Rc::clone(&lot_waiting.lot)),
+            -lot_waiting.count.cast_signed(),
+        );
     }
 }

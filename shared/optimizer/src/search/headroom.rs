@@ -11,7 +11,7 @@ use crate::solution::Solution;
 /// is opened as well.
 pub(super) fn grow(solution: &mut Solution<'_, '_>) {
     let problem = solution.problem;
-    for (class, of_class) in problem.classes.iter_enumerated().filter(|(_, it)| it.is_fill()) {
+    for (class, of_class) in problem.classes.iter_enumerated().filter(|(_, class)| class.is_fill()) {
         let Some(pool) = of_class.spec.node_selector.values().next() else { continue };
         let is_grown = |template: TemplateId| problem.templates()[template].pool.name == *pool;
         let opened = solution
@@ -35,9 +35,9 @@ pub(super) fn grow(solution: &mut Solution<'_, '_>) {
                 Spreads::HoldInAnyOrder,
             );
         }
-        solution.left[class] = wanted;
+        solution.unplaced[class] = wanted;
         Inserting::new(solution, Vec::new()).only_among(nodes).grow(variant);
-        solution.left[class] = 0;
+        solution.unplaced[class] = 0;
     }
     solution.commit();
 }

@@ -35,7 +35,7 @@ const NODES_MAX: usize = 48;
 /// How much dearer than the best a solution may be to go on from, of 1, at first.
 const THRESHOLD: f64 = 0.02;
 /// After how many rounds without a better solution the search goes back to the best.
-const PATIENCE: usize = 60;
+const ROUNDS_UNTIL_RETURN: usize = 60;
 /// Up to how many pods all of them may be looked at again.
 const PODS_SMALL: usize = 512;
 
@@ -75,7 +75,7 @@ impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
         let budget = budget(solution.problem);
         let current = best.clone();
         let random = Random::new();
-        let left_out = solution.left.clone();
+        let left_out = solution.unplaced.clone();
         Self {
             solution,
             order,
@@ -96,10 +96,10 @@ impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
         ruin::remove_all(self.solution);
         let order = self.solution.problem.classes.keys().collect();
         Inserting::new(self.solution, order).joining().insert_all();
-        let found = self.solution.objective();
-        if found < self.best {
+        let objective = self.solution.objective();
+        if objective < self.best {
             self.solution.commit();
-            (self.best, self.current) = (found.clone(), found);
+            (self.best, self.current) = (objective.clone(), objective);
         } else {
             self.solution.go_back_to_start();
         }
@@ -130,22 +130,22 @@ impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
         self.evaluations += 10;
         let ruined = self.ruin(&wasteful);
         self.recreate(&ruined, wasteful);
-        let found = self.solution.objective();
-        if found < self.best {
+        let objective = self.solution.objective();
+        if objective < self.best {
             self.solution.commit();
-            self.left_out.clone_from(&self.solution.left);
-            (self.best, self.current, self.since_best) = (found.clone(), found, 0);
+            self.left_out.clone_from(&self.solution.unplaced);
+            (self.best, self.current, self.since_best) = (objective.clone(), objective, 0);
             return true;
         }
         self.since_best += 1;
         if self.since_best > self.rounds_in_vain() {
             return false;
         }
-        if self.since_best.is_multiple_of(PATIENCE) {
+        if self.since_best.is_multiple_of(ROUNDS_UNTIL_RETURN) {
             self.solution.go_back_to_start();
             self.current = self.best.clone();
-        } else if self.is_acceptable(&found) {
-            self.current = found;
+        } else if self.is_acceptable(&objective) {
+            self.current = objective;
         } else {
             self.solution.go_back(mark);
         }
@@ -209,12 +209,12 @@ impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
         // Of many pods only those are placed anew that were taken off their nodes.
         let least = |class: ClassId| if self.is_small() { 0 } else { self.left_out[class] };
         let mut order: Vec<ClassId> =
-            problem.classes.keys().filter(|class| self.solution.left[*class] > least(*class)).collect();
+            problem.classes.keys().filter(|class| self.solution.unplaced[*class] > least(*class)).collect();
         match self.random.below(4) {
             0 => order.reverse(),
             1 | 2 => {
-                for place in (1..order.len()).rev() {
-                    order.swap(place, self.random.below(place + 1));
+                for index in (1..order.len()).rev() {
+                    order.swap(index, self.random.below(index + 1));
                 }
             }
             _ => {}
@@ -242,10 +242,10 @@ impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
 
     /// Whether to go on from a solution: as good as the current one, or little dearer than the
     /// best.
-    fn is_acceptable(&self, found: &Objective) -> bool {
-        let left = 1.0 - self.evaluations as f64 / self.budget as f64;
-        let most = self.best.cost as f64 * (1.0 + THRESHOLD * left.max(0.0));
-        *found <= self.current || found.is_like(&self.best) && found.cost as f64 <= most
+    fn is_acceptable(&self, objective: &Objective) -> bool {
+        let remaining_share = 1.0 - self.evaluations as f64 / self.budget as f64;
+        let most = self.best.cost as f64 * (1.0 + THRESHOLD * remaining_share.max(0.0));
+        *objective <= self.current || objective.is_like(&self.best) && objective.cost as f64 <= most
     }
 }
 

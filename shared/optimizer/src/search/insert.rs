@@ -37,7 +37,7 @@ pub(super) struct Inserting<'s, 'p, 'a> {
 type Added = (i64, i64, i64);
 
 /// A place on a new node.
-struct Candidate {
+struct Insertion {
     added: Added,
     node: Option<NewNodeId>,
     changed: NewNode,
@@ -79,14 +79,14 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
         loop {
             let mut moved = false;
             for class in self.order.clone() {
-                while self.solution.left[class] > 0 && self.insert(class) {
+                while self.solution.unplaced[class] > 0 && self.insert(class) {
                     moved = true;
                     if (self.solution.problem.options.time_is_up)() {
                         return;
                     }
                 }
             }
-            if !moved || self.order.iter().all(|class| self.solution.left[*class] == 0) {
+            if !moved || self.order.iter().all(|class| self.solution.unplaced[*class] == 0) {
                 return;
             }
         }
@@ -98,12 +98,12 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
             if self.insert_on_existing(variant) {
                 return true;
             }
-            if let Some(found) = self.best(variant) {
-                let node = found.node.unwrap_or_else(|| self.solution.next_new());
-                if let Some(nodes) = self.nodes.as_mut().filter(|_| found.node.is_none()) {
+            if let Some(insertion) = self.best(variant) {
+                let node = insertion.node.unwrap_or_else(|| self.solution.next_new());
+                if let Some(nodes) = self.nodes.as_mut().filter(|_| insertion.node.is_none()) {
                     nodes.push(node);
                 }
-                self.solution.place_on_new(node, found.changed, &found.lot, found.count);
+                self.solution.place_on_new(node, insertion.changed, &insertion.lot, insertion.count);
                 return true;
             }
         }
@@ -124,21 +124,21 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
             let first = random.below(calm.len());
             calm.rotate_left(first);
         }
-        let found = self.solution.first_taking(&calm, variant, Spreads::HoldInAnyOrder);
-        let found = found.or_else(|| self.solution.first_taking(&nodes, variant, Spreads::HoldInSomeOrder));
-        if let Some(node) = found {
+        let taking = self.solution.first_taking(&calm, variant, Spreads::HoldInAnyOrder);
+        let taking = taking.or_else(|| self.solution.first_taking(&nodes, variant, Spreads::HoldInSomeOrder));
+        if let Some(node) = taking {
             self.solution.place_on_existing(node, variant, 1);
         }
-        found.is_some()
+        taking.is_some()
     }
 
     /// Lets one new node carry pods of a class as well: the node on which each of them costs least,
     /// and no more than on a node for them alone.
     pub(super) fn grow(&mut self, variant: Variant) {
         let problem = self.solution.problem;
-        let wanted = self.solution.left[variant.class];
+        let wanted = self.solution.unplaced[variant.class];
         let nodes = self.nodes.clone().unwrap_or_default();
-        let mut best: Option<(f64, Candidate)> = None;
+        let mut best: Option<(f64, Insertion)> = None;
         for lot in problem.lots(variant).iter().filter(|lot| lot.fits) {
             let Some(alone) = self.dollars_alone(lot, wanted) else { continue };
             for node in &nodes {
@@ -153,26 +153,26 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
                 }
             }
         }
-        if let Some((_, found)) = best
-            && let Some(node) = found.node
+        if let Some((_, insertion)) = best
+            && let Some(node) = insertion.node
         {
-            self.solution.place_on_new(node, found.changed, &found.lot, found.count);
+            self.solution.place_on_new(node, insertion.changed, &insertion.lot, insertion.count);
         }
     }
 
     /// A new node with so many pods of a lot beside its own.
-    fn grown(&self, node: NewNodeId, lot: &Rc<Lot>, count: u32) -> Option<Candidate> {
+    fn grown(&self, node: NewNodeId, lot: &Rc<Lot>, count: u32) -> Option<Insertion> {
         let problem = self.solution.problem;
-        let known = self.solution.opened[node].clone()?;
-        let mut shape = known.shape.clone();
+        let former = self.solution.opened[node].clone()?;
+        let mut shape = former.shape.clone();
         if shape.room_for(problem, lot, count, Affinity::MustFollow, Spreads::HoldInAnyOrder) < count
             || !shape.add(problem, lot, count)
         {
             return None;
         }
-        let quote = self.solution.quote(&shape, Some(&known))?;
-        let changed = self.solution.node(shape, known.pods_with(lot, count), quote, Some(&known));
-        Some(self.candidate(Some(node), Some(&known), changed, lot, count))
+        let quote = self.solution.quote(&shape, Some(&former))?;
+        let changed = self.solution.node(shape, former.pods_with(lot, count), quote, Some(&former));
+        Some(self.insertion(Some(node), Some(&former), changed, lot, count))
     }
 
     /// What each of some pods costs on a node for them alone, in nano-dollars per hour.
@@ -196,40 +196,40 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
             let lots = problem.lots(variant);
             let is_allowed = |lot: &&Rc<Lot>| lot.fits && self.solution.breaks_on_new(lot).is_none();
             let allowed: Vec<Rc<Lot>> = lots.iter().filter(is_allowed).cloned().collect();
-            let Some(found) = self.best_static(&allowed, wanted - joined) else { break };
-            let Some(node) = found.node else { break };
-            joined += found.count;
-            self.solution.place_on_new(node, found.changed, &found.lot, found.count);
+            let Some(insertion) = self.best_static(&allowed, wanted - joined) else { break };
+            let Some(node) = insertion.node else { break };
+            joined += insertion.count;
+            self.solution.place_on_new(node, insertion.changed, &insertion.lot, insertion.count);
         }
         joined
     }
 
     /// The cheapest place for pods of some lots on a node that a static pool lacks: in the domains
     /// with the fewest pods that spreads count.
-    fn best_static(&mut self, lots: &[Rc<Lot>], wanted: u32) -> Option<Candidate> {
-        let mut best: Option<(u64, Candidate)> = None;
+    fn best_static(&mut self, lots: &[Rc<Lot>], wanted: u32) -> Option<Insertion> {
+        let mut best: Option<(u64, Insertion)> = None;
         for node in self.solution.opened.keys().take(self.solution.static_nodes) {
-            let Some(known) = self.solution.opened[node].clone() else { continue };
+            let Some(former) = self.solution.opened[node].clone() else { continue };
             for lot in lots {
                 let crowd = self.solution.crowd(lot);
-                let Some(candidate) = self.joined(node, &known, lot, wanted, Spreads::HoldInAnyOrder) else {
+                let Some(insertion) = self.joined(node, &former, lot, wanted, Spreads::HoldInAnyOrder) else {
                     continue;
                 };
-                let order = |crowd: u64, it: &Candidate| (crowd, it.added);
-                if best.as_ref().is_none_or(|(least, best)| order(crowd, &candidate) < order(*least, best)) {
-                    best = Some((crowd, candidate));
+                let order = |crowd: u64, insertion: &Insertion| (crowd, insertion.added);
+                if best.as_ref().is_none_or(|(least, best)| order(crowd, &insertion) < order(*least, best)) {
+                    best = Some((crowd, insertion));
                 }
             }
         }
-        let (_, found) = best?;
-        let is_cheaper = |own: Candidate| own.added < found.added;
-        let is_free = found.added <= (0, 0, 0);
-        (is_free || !self.opened(&found.lot).is_some_and(is_cheaper)).then_some(found)
+        let (_, cheapest) = best?;
+        let is_cheaper = |alone: Insertion| alone.added < cheapest.added;
+        let is_free = cheapest.added <= (0, 0, 0);
+        (is_free || !self.opened(&cheapest.lot).is_some_and(is_cheaper)).then_some(cheapest)
     }
 
     /// The place on a new node that adds least. A lot that would upset the spread of others comes
     /// after all that do not.
-    fn best(&mut self, variant: Variant) -> Option<Candidate> {
+    fn best(&mut self, variant: Variant) -> Option<Insertion> {
         let problem = self.solution.problem;
         let lots = problem.lots(variant);
         let is_allowed = |lot: &&Rc<Lot>| lot.fits && self.solution.breaks_on_new(lot).is_none();
@@ -242,11 +242,11 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
         }
         let upsets = |lot: &Rc<Lot>| self.solution.upsets(variant.class, |key| lot.domain(key));
         let calm: Vec<Rc<Lot>> = allowed.iter().filter(|lot| !upsets(lot)).cloned().collect();
-        let found = self.best_of(&calm, Spreads::HoldInAnyOrder);
-        found.or_else(|| self.best_of(&allowed, Spreads::HoldInSomeOrder))
+        let best = self.best_of(&calm, Spreads::HoldInAnyOrder);
+        best.or_else(|| self.best_of(&allowed, Spreads::HoldInSomeOrder))
     }
 
-    fn best_of(&mut self, lots: &[Rc<Lot>], spreads: Spreads) -> Option<Candidate> {
+    fn best_of(&mut self, lots: &[Rc<Lot>], spreads: Spreads) -> Option<Insertion> {
         if lots.is_empty() {
             return None;
         }
@@ -255,21 +255,23 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
             None => self.solution.opened.keys().collect(),
         };
         if self.joins {
-            let pods = |node: NewNodeId| self.solution.opened[node].as_ref().map_or(0, |it| it.count());
+            let pods = |node: NewNodeId| self.solution.opened[node].as_ref().map_or(0, |node| node.count());
             nodes.sort_by_key(|node| pods(*node));
         }
-        let mut best: Option<Candidate> = None;
+        let mut best: Option<Insertion> = None;
         for node in nodes {
-            let Some(known) = self.solution.opened[node].clone() else { continue };
+            let Some(former) = self.solution.opened[node].clone() else { continue };
             if self.blinks() {
                 continue;
             }
             for lot in lots {
-                let candidate =
-                    self.joined(node, &known, lot, self.solution.left[lot.variant.class], spreads);
-                if candidate.as_ref().is_some_and(|it| best.as_ref().is_none_or(|best| it.added < best.added))
+                let insertion =
+                    self.joined(node, &former, lot, self.solution.unplaced[lot.variant.class], spreads);
+                if insertion
+                    .as_ref()
+                    .is_some_and(|next| best.as_ref().is_none_or(|best| next.added < best.added))
                 {
-                    best = candidate;
+                    best = insertion;
                 }
             }
             if best.as_ref().is_some_and(|best| self.joins || best.added <= (0, 0, 0)) {
@@ -277,9 +279,10 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
             }
         }
         for lot in lots {
-            let candidate = self.opened(lot);
-            if candidate.as_ref().is_some_and(|it| best.as_ref().is_none_or(|best| it.added < best.added)) {
-                best = candidate;
+            let insertion = self.opened(lot);
+            if insertion.as_ref().is_some_and(|next| best.as_ref().is_none_or(|best| next.added < best.added))
+            {
+                best = insertion;
             }
         }
         best
@@ -294,52 +297,53 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
     fn joined(
         &mut self,
         node: NewNodeId,
-        known: &Rc<NewNode>,
+        former: &Rc<NewNode>,
         lot: &Rc<Lot>,
         wanted: u32,
         spreads: Spreads,
-    ) -> Option<Candidate> {
+    ) -> Option<Insertion> {
         let problem = self.solution.problem;
         let wanted = self.at_once(lot, wanted);
         let affinity =
-            if known.is_static(problem) { self.solution.affinity_on_new(lot) } else { Affinity::MustFollow };
-        let room = known.shape.room_for(problem, lot, wanted, affinity, spreads);
-        if room == 0 || problem.home(lot, known.shape.template).is_none() {
+            if former.is_static(problem) { self.solution.affinity_on_new(lot) } else { Affinity::MustFollow };
+        let room = former.shape.room_for(problem, lot, wanted, affinity, spreads);
+        if room == 0 || problem.home(lot, former.shape.template).is_none() {
             return None;
         }
         self.evaluations += 1;
-        let mut shape = known.shape.clone();
+        let mut shape = former.shape.clone();
         if !shape.add(problem, lot, 1) {
             return None;
         }
-        let quote = self.solution.quote(&shape, Some(known))?;
+        let quote = self.solution.quote(&shape, Some(former))?;
         let (mut count, mut quote) = (1, quote);
         let more = self.further(&shape, quote.purchase, lot, room - 1);
         if more > 0 {
-            let mut fuller = known.shape.clone();
+            let mut fuller = former.shape.clone();
             let fits = fuller.add(problem, lot, 1 + more);
-            let full = self.solution.quote(&fuller, Some(known)).filter(|it| fits && it.price == quote.price);
+            let full =
+                self.solution.quote(&fuller, Some(former)).filter(|full| fits && full.price == quote.price);
             if let Some(full) = full {
                 (shape, quote, count) = (fuller, full, 1 + more);
             }
         }
-        let changed = self.solution.node(shape, known.pods_with(lot, count), quote, Some(known));
-        Some(self.candidate(Some(node), Some(known), changed, lot, count))
+        let changed = self.solution.node(shape, former.pods_with(lot, count), quote, Some(former));
+        Some(self.insertion(Some(node), Some(former), changed, lot, count))
     }
 
     /// A new node for pods of a lot, of the first pools that can have it.
-    fn opened(&mut self, lot: &Rc<Lot>) -> Option<Candidate> {
+    fn opened(&mut self, lot: &Rc<Lot>) -> Option<Insertion> {
         let problem = self.solution.problem;
         let affinity = self.solution.affinity_on_new(lot);
-        let mut best: Option<Candidate> = None;
+        let mut best: Option<Insertion> = None;
         for (id, template) in problem.templates().iter_enumerated() {
             let heavier = problem.pools.heavier[id];
-            let is_worse = |best: &Candidate| heavier > problem.pools.heavier[best.changed.shape.template];
+            let is_worse = |best: &Insertion| heavier > problem.pools.heavier[best.changed.shape.template];
             if best.as_ref().is_some_and(is_worse) {
                 break;
             }
             let empty = Shape::empty(id, template, problem.demand.len());
-            let wanted = self.at_once(lot, self.solution.left[lot.variant.class]);
+            let wanted = self.at_once(lot, self.solution.unplaced[lot.variant.class]);
             let room = empty.room_for(problem, lot, wanted, affinity, Spreads::HoldInAnyOrder);
             if room == 0 || template.is_static() || problem.home(lot, id).is_none() {
                 continue;
@@ -356,36 +360,37 @@ impl<'s, 'p, 'a> Inserting<'s, 'p, 'a> {
             let mut fuller = empty;
             if more > 0
                 && fuller.add(problem, lot, 1 + more)
-                && let Some(full) = self.solution.quote(&fuller, None).filter(|it| it.price == quote.price)
+                && let Some(full) =
+                    self.solution.quote(&fuller, None).filter(|full| full.price == quote.price)
             {
                 (shape, quote, count) = (fuller, full, 1 + more);
             }
             let pods = vec![Portion { lot: Rc::clone(lot), count }];
             let changed = self.solution.node(shape, pods, quote, None);
-            let candidate = self.candidate(None, None, changed, lot, count);
-            if best.as_ref().is_none_or(|best| candidate.added < best.added) {
-                best = Some(candidate);
+            let insertion = self.insertion(None, None, changed, lot, count);
+            if best.as_ref().is_none_or(|best| insertion.added < best.added) {
+                best = Some(insertion);
             }
         }
         best
     }
 
-    fn candidate(
+    fn insertion(
         &self,
         node: Option<NewNodeId>,
-        known: Option<&NewNode>,
+        former: Option<&NewNode>,
         changed: NewNode,
         lot: &Rc<Lot>,
         count: u32,
-    ) -> Candidate {
+    ) -> Insertion {
         let problem = self.solution.problem;
         let values = |node: &NewNode| {
             let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
             (signed(node.passed_over(problem)), i64::from(node.quote.lacking), signed(node.cost(problem)))
         };
-        let (now, before) = (values(&changed), known.map_or((0, 0, 0), values));
+        let (now, before) = (values(&changed), former.map_or((0, 0, 0), values));
         let added = (now.0 - before.0, now.1 - before.1, now.2 - before.2);
-        Candidate { added, node, changed, lot: Rc::clone(lot), count }
+        Insertion { added, node, changed, lot: Rc::clone(lot), count }
     }
 
     /// How many pods of a lot may be placed at once: one where a rule about domains may count it.

@@ -1,10 +1,10 @@
 //! Opening nodes: which machine next, with which pods, until every lot has its nodes or every pool
 //! has refused it.
 //!
-//! Each step takes a lead - the bin with the fewest choices, then the largest - and `machine` fills
-//! every machine that is worth a look with it and its like. The machine that costs least for what
-//! it carries wins, and its filling is repeated while there are pods for it, so the work grows with
-//! the kinds of pods and hardly with their number.
+//! Each step takes a seed - the item type with the fewest choices, then the largest - and `machine`
+//! fills every machine that is worth a look with it and its like. The machine that costs least for
+//! what it carries wins, and its filling is repeated while there are pods for it, so the work grows
+//! with the kinds of pods and hardly with their number.
 
 mod machine;
 
@@ -13,15 +13,15 @@ use std::rc::Rc;
 use typed_index_collections::TiVec;
 
 use super::assign::Waiting;
-use super::bins::{Bins, Member};
-use super::fill::{self, Extent, Filling, Guest, Lead, Party, Role};
+use super::fill::{self, Candidate, Extent, FillInputs, Filling, Role, Seed};
+use super::item_types::{ItemTypes, PendingLot};
 use super::prices::Prices;
 use super::random::Random;
 use crate::amounts;
-use crate::ids::{BinId, GroupId, GuestId, MemberId, TemplateId};
+use crate::ids::{CandidateId, GroupId, ItemTypeId, PendingLotId, TemplateId};
 use crate::market::purchases::{Purchases, type_of};
 use crate::solution::{At, NewNode, Portion, Solution};
-use machine::{Found, MachineSearch};
+use machine::{FilledMachine, MachineSearch};
 
 /// How far the cost of a repeated machine may rise above its first before another search.
 const REPEAT_SLACK: f64 = 1.01;
@@ -31,7 +31,7 @@ pub(super) const OWN_SHARE_MIN: f64 = 0.9;
 /// Nodes are opened for lots that wait.
 pub(super) struct Opening<'s, 'p, 'a> {
     solution: &'s mut Solution<'p, 'a>,
-    bins: Bins<'p>,
+    item_types: ItemTypes<'p>,
     prices: &'s mut Prices,
     /// Dollars per hour that all pods cost at least.
     total_worth: f64,
@@ -44,8 +44,8 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
         waiting: Vec<Waiting>,
         prices: &'s mut Prices,
     ) -> Self {
-        let bins = Bins::of(solution.problem, waiting);
-        Self { solution, bins, prices, total_worth: 0.0 }
+        let item_types = ItemTypes::new(solution.problem, waiting);
+        Self { solution, item_types, prices, total_worth: 0.0 }
     }
 
     /// Opens nodes for all that waits, first for pods that must all be on one; says what still
@@ -53,14 +53,14 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
     pub(super) fn open_all(mut self) -> Vec<Waiting> {
         self.price_all();
         self.open_for_founders();
-        while let Some(bin) = self.bins.lead() {
+        while let Some(item_type) = self.item_types.seed() {
             if (self.solution.problem.options.time_is_up)() {
                 break;
             }
-            let lead = Lead { bin, whole: None };
-            let found = self.best(lead);
-            if found.is_none_or(|found| !self.open_repeatedly(lead, &found)) {
-                self.refuse(bin);
+            let seed = Seed { item_type, whole_lot: None };
+            let machine = self.best(seed);
+            if machine.is_none_or(|machine| !self.open_repeatedly(seed, &machine)) {
+                self.refuse(item_type);
             }
         }
         self.rest()
@@ -70,40 +70,42 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
     /// and how many machines were filled.
     pub(super) fn open_drawn(mut self, random: &mut Random) -> (Vec<Waiting>, usize) {
         let mut filled = 0;
-        while let Some(bin) = self.bins.lead() {
+        while let Some(item_type) = self.item_types.seed() {
             if (self.solution.problem.options.time_is_up)() {
                 break;
             }
-            let lead = Lead { bin, whole: None };
-            let purchases = self.purchases_for(lead);
-            let found = self.with_search(lead, |search| search.drawn(&purchases, random));
+            let seed = Seed { item_type, whole_lot: None };
+            let purchases = self.purchases_for(seed);
+            let machine = self.with_search(seed, |search| search.drawn(&purchases, random));
             filled += 1;
-            if found.is_none_or(|found| !self.open(&found.filling, lead)) {
-                self.refuse(bin);
+            if machine.is_none_or(|machine| !self.open(&machine.filling, seed)) {
+                self.refuse(item_type);
             }
         }
         (self.rest(), filled)
     }
 
     fn rest(&self) -> Vec<Waiting> {
-        let left = self.bins.members.iter().filter(|member| member.left > 0);
-        left.map(|member| Waiting { lot: Rc::clone(&member.counted), count: member.left }).collect()
+        let unopened = self.item_types.pending_lots.iter().filter(|pending| pending.remaining > 0);
+        unopened
+            .map(|pending| Waiting { lot: Rc::clone(&pending.counted), count: pending.remaining })
+            .collect()
     }
 
     /// Pods that must be near their like on one node, where no other is yet: the largest lot of
     /// each group comes whole, and the others then are with it.
     fn open_for_founders(&mut self) {
-        let mut order: Vec<MemberId> = self.bins.members.keys().collect();
-        order.sort_by_key(|member| std::cmp::Reverse(self.bins.members[*member].left));
-        for member in order {
-            let held = &self.bins.members[member];
+        let mut order: Vec<PendingLotId> = self.item_types.pending_lots.keys().collect();
+        order.sort_by_key(|pending| std::cmp::Reverse(self.item_types.pending_lots[*pending].remaining));
+        for pending in order {
+            let pending_lot = &self.item_types.pending_lots[pending];
             let is_first = |group: GroupId| !self.is_anywhere(group);
-            let founds = held.affinity().next().is_some()
-                && held.affinity().all(|rule| rule.selects_itself && is_first(rule.group));
-            if let Some(bin) = held.bin.filter(|_| founds) {
-                let lead = Lead { bin, whole: Some(member) };
-                if let Some(found) = self.best(lead) {
-                    self.open(&found.filling, lead);
+            let founds = pending_lot.affinity().next().is_some()
+                && pending_lot.affinity().all(|rule| rule.selects_itself && is_first(rule.group));
+            if let Some(item_type) = pending_lot.item_type.filter(|_| founds) {
+                let seed = Seed { item_type, whole_lot: Some(pending) };
+                if let Some(machine) = self.best(seed) {
+                    self.open(&machine.filling, seed);
                 }
             }
         }
@@ -112,141 +114,149 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
     /// Whether a pod that a group counts is on a node, or waits for one and need not be near such a
     /// pod itself.
     fn is_anywhere(&self, group: GroupId) -> bool {
-        let follows = |it: &Member<'_>| it.affinity().any(|rule| rule.group == group);
-        let leads = |it: &Member<'_>| it.left > 0 && it.on_hosts.contains(&group) && !follows(it);
+        let follows = |pending: &PendingLot<'_>| pending.affinity().any(|rule| rule.group == group);
+        let can_seed = |pending: &PendingLot<'_>| {
+            pending.remaining > 0 && pending.on_hosts.contains(&group) && !follows(pending)
+        };
         self.solution.problem.running.total(group) > 0
             || self.solution.existing.iter().any(|node| node.load.host.counted(group) > 0)
             || self.solution.new_nodes().any(|(_, node)| node.shape.load.host.counted(group) > 0)
-            || self.bins.members.iter().any(leads)
+            || self.item_types.pending_lots.iter().any(can_seed)
     }
 
-    fn refuse(&mut self, bin: BinId) {
-        for member in self.bins.all[bin].members.clone() {
-            self.bins.advance(self.solution.problem, member);
+    fn refuse(&mut self, item_type: ItemTypeId) {
+        for pending in self.item_types.by_id[item_type].pending_lots.clone() {
+            self.item_types.advance(self.solution.problem, pending);
         }
     }
 
     fn price_all(&mut self) {
-        for bin in self.bins.all.keys() {
-            self.price(bin);
+        for item_type in self.item_types.by_id.keys() {
+            self.price(item_type);
         }
-        let worth = |it: &Member<'_>| {
-            let bin = &self.bins.all[it.bin?];
-            let unit_prices = self.unit_prices(it.bin?);
-            Some(amounts::worth(bin.size.request, &unit_prices) * f64::from(it.left))
+        let worth = |pending: &PendingLot<'_>| {
+            let item_type = &self.item_types.by_id[pending.item_type?];
+            let unit_prices = self.unit_prices(pending.item_type?);
+            Some(amounts::worth(item_type.size.request, &unit_prices) * f64::from(pending.remaining))
         };
-        self.total_worth = self.bins.members.iter().filter_map(worth).sum();
+        self.total_worth = self.item_types.pending_lots.iter().filter_map(worth).sum();
     }
 
-    /// Works out anew what room is worth to the pods that are left like a bin's, where their mix
-    /// has changed.
-    fn price(&mut self, bin: BinId) {
+    /// Works out anew what room is worth to the pods that are left like an item type's, where their
+    /// mix has changed.
+    fn price(&mut self, item_type: ItemTypeId) {
         let problem = self.solution.problem;
-        let selected = Rc::clone(&self.bins.all[bin].selected);
-        let demand = self.bins.demand(selected.id, problem.demand.len());
+        let selected = Rc::clone(&self.item_types.by_id[item_type].selected);
+        let demand = self.item_types.demand(selected.id, problem.demand.len());
         let template = &problem.templates()[selected.template];
         self.prices.update(&selected, template, &demand, problem.options.spot_types_min);
     }
 
-    fn is_stale(&self, bin: BinId) -> bool {
-        let selected = &self.bins.all[bin].selected;
-        let demand = self.bins.demand(selected.id, self.solution.problem.demand.len());
+    fn is_stale(&self, item_type: ItemTypeId) -> bool {
+        let selected = &self.item_types.by_id[item_type].selected;
+        let demand = self.item_types.demand(selected.id, self.solution.problem.demand.len());
         self.prices.is_stale(selected, &demand)
     }
 
-    fn unit_prices(&self, bin: BinId) -> Rc<[f64]> {
+    fn unit_prices(&self, item_type: ItemTypeId) -> Rc<[f64]> {
         let problem = self.solution.problem;
-        let selected = &self.bins.all[bin].selected;
-        self.prices.of(selected, &problem.templates()[selected.template], &problem.demand)
+        let selected = &self.item_types.by_id[item_type].selected;
+        self.prices.unit_prices(selected, &problem.templates()[selected.template], &problem.demand)
     }
 
     /// The filling that costs least for what it carries.
-    fn best(&mut self, lead: Lead) -> Option<Found> {
-        self.price(lead.bin);
-        let purchases = self.purchases_for(lead);
-        self.with_search(lead, |search| search.best(&purchases))
+    fn best(&mut self, seed: Seed) -> Option<FilledMachine> {
+        self.price(seed.item_type);
+        let purchases = self.purchases_for(seed);
+        self.with_search(seed, |search| search.best(&purchases))
     }
 
-    /// The purchases that a lead's pods fit and limits admit.
-    fn purchases_for(&self, lead: Lead) -> Purchases {
-        let mut purchases = self.bins.all[lead.bin].purchases.clone();
-        self.leave_admitted(&mut purchases, self.bins.all[lead.bin].selected.template);
+    /// The purchases that a seed's pods fit and limits admit.
+    fn purchases_for(&self, seed: Seed) -> Purchases {
+        let mut purchases = self.item_types.by_id[seed.item_type].purchases.clone();
+        self.leave_admitted(&mut purchases, self.item_types.by_id[seed.item_type].selected.template);
         purchases
     }
 
-    /// Searches for the best machine for a lead, in whatever way.
-    fn with_search<T>(&self, lead: Lead, of: impl FnOnce(&MachineSearch<'_, '_, '_>) -> T) -> T {
+    /// Searches for the best machine for a seed, in whatever way.
+    fn with_search<T>(&self, seed: Seed, search: impl FnOnce(&MachineSearch<'_, '_, '_>) -> T) -> T {
         let problem = self.solution.problem;
-        let bin = &self.bins.all[lead.bin];
-        let template = &problem.templates()[bin.selected.template];
-        let guests = self.guests(lead.bin);
-        let unit_prices = self.unit_prices(lead.bin);
-        let party = Party {
+        let item_type = &self.item_types.by_id[seed.item_type];
+        let template = &problem.templates()[item_type.selected.template];
+        let candidates = self.candidates(seed.item_type);
+        let unit_prices = self.unit_prices(seed.item_type);
+        let inputs = FillInputs {
             template,
-            bins: &self.bins,
-            guests: &guests,
+            item_types: &self.item_types,
+            candidates: &candidates,
             unit_prices: &unit_prices,
-            candidates: &fill::candidates(&guests, &unit_prices),
+            columns: &fill::columns(&candidates, &unit_prices),
         };
         let mut admitted = template.usable.clone();
-        self.leave_admitted(&mut admitted, bin.selected.template);
-        of(&MachineSearch {
+        self.leave_admitted(&mut admitted, item_type.selected.template);
+        search(&MachineSearch {
             solution: self.solution,
             prices: self.prices,
             total_worth: self.total_worth,
-            party,
-            bin,
-            lead,
+            inputs,
+            item_type,
+            seed,
             admitted: &admitted,
         })
     }
 
-    /// The bins that may share a node with the lead.
-    fn guests(&self, lead: BinId) -> TiVec<GuestId, Guest<'_>> {
-        let lead = &self.bins.all[lead];
-        let peers = &lead.selected.selection;
-        let mut guests = TiVec::new();
-        for (id, bin) in self.bins.all.iter_enumerated().filter(|(_, bin)| bin.left > 0) {
-            if bin.selected.template != lead.selected.template {
+    /// The item types that may share a node with the seed.
+    fn candidates(&self, seed: ItemTypeId) -> TiVec<CandidateId, Candidate<'_>> {
+        let seed = &self.item_types.by_id[seed];
+        let peers = &seed.selected.selection;
+        let mut candidates = TiVec::new();
+        for (id, item_type) in
+            self.item_types.by_id.iter_enumerated().filter(|(_, item_type)| item_type.remaining > 0)
+        {
+            if item_type.selected.template != seed.selected.template {
                 continue;
             }
-            let selection = &bin.selected.selection;
-            let is_peer = bin.selected.id == lead.selected.id
+            let selection = &item_type.selected.selection;
+            let is_peer = item_type.selected.id == seed.selected.id
                 || (selection.zones & !peers.zones == 0 && selection.purchases.is_subset(&peers.purchases));
             let role = if is_peer { Role::Peer } else { Role::Other };
             let unit_prices = self.unit_prices(id);
-            let worth = amounts::worth(bin.size.request, &unit_prices);
-            guests.push(Guest { id, bin, unit_prices, worth, role });
+            let worth = amounts::worth(item_type.size.request, &unit_prices);
+            candidates.push(Candidate { id, item_type, unit_prices, worth, role });
         }
-        guests
+        candidates
     }
 
     /// Opens the node, and more like it while that costs no more than the first: the same filling
     /// again while there are pods for at least two of each, else the same machine filled anew.
     /// False when not even the first can be had.
-    fn open_repeatedly(&mut self, lead: Lead, first: &Found) -> bool {
+    fn open_repeatedly(&mut self, seed: Seed, first: &FilledMachine) -> bool {
         let mut filling = first.filling.clone();
         let mut opened = false;
         loop {
-            let bound = filling.members.iter().any(|(member, _)| {
-                let held = &self.bins.members[*member];
-                !held.rules.is_empty() || !held.on_hosts.is_empty()
+            let bound = filling.pending_lots.iter().any(|(pending, _)| {
+                let pending_lot = &self.item_types.pending_lots[*pending];
+                !pending_lot.rules.is_empty() || !pending_lot.on_hosts.is_empty()
             });
-            let left = |(member, count): &(MemberId, u32)| self.bins.members[*member].left / count;
-            let times = filling.members.iter().map(left).min().unwrap_or(0) / 2;
+            let repeats = |(pending, count): &(PendingLotId, u32)| {
+                self.item_types.pending_lots[*pending].remaining / count
+            };
+            let times = filling.pending_lots.iter().map(repeats).min().unwrap_or(0) / 2;
             for _ in 0..if bound { 1 } else { times.max(1) } {
-                if !self.open(&filling, lead) {
+                if !self.open(&filling, seed) {
                     return opened;
                 }
                 opened = true;
-                if self.is_stale(lead.bin) {
+                if self.is_stale(seed.item_type) {
                     return true;
                 }
             }
-            if self.bins.all[lead.bin].left == 0 || (self.solution.problem.options.time_is_up)() {
+            if self.item_types.by_id[seed.item_type].remaining == 0
+                || (self.solution.problem.options.time_is_up)()
+            {
                 return true;
             }
-            match self.again(lead, first) {
+            match self.again(seed, first) {
                 Some(next) => filling = next,
                 None => return true,
             }
@@ -254,9 +264,9 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
     }
 
     /// The same machine filled with what is left, unless that costs more for what it carries.
-    fn again(&self, lead: Lead, first: &Found) -> Option<Filling> {
-        self.with_search(lead, |search| {
-            let filling = fill::fill(search.party, first.purchase, lead, Extent::WholeMachine)?;
+    fn again(&self, seed: Seed, first: &FilledMachine) -> Option<Filling> {
+        self.with_search(seed, |search| {
+            let filling = fill::fill(search.inputs, first.purchase, seed, Extent::WholeMachine)?;
             let score = search.score(&filling)?;
             (score.apart == 0 && score.types_lacking == 0 && score.ratio <= first.ratio * REPEAT_SLACK)
                 .then_some(filling)
@@ -264,23 +274,23 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
     }
 
     /// Opens a node with some pods; false when limits, reservations or minValues do not let it.
-    fn open(&mut self, filling: &Filling, lead: Lead) -> bool {
-        let template = self.bins.all[lead.bin].selected.template;
-        let portion = |(member, count): &(MemberId, u32)| {
-            let lot = Rc::clone(&self.bins.members[*member].lot);
+    fn open(&mut self, filling: &Filling, seed: Seed) -> bool {
+        let template = self.item_types.by_id[seed.item_type].selected.template;
+        let portion = |(pending, count): &(PendingLotId, u32)| {
+            let lot = Rc::clone(&self.item_types.pending_lots[*pending].lot);
             Portion { lot, count: *count }
         };
-        let pods: Vec<Portion> = filling.members.iter().map(portion).collect();
+        let pods: Vec<Portion> = filling.pending_lots.iter().map(portion).collect();
         let node: Option<NewNode> = self.solution.node_of(template, pods, None);
         let Some(node) = node else { return false };
-        for (member, count) in &filling.members {
-            let held = &self.bins.members[*member];
-            if !Rc::ptr_eq(&held.lot, &held.counted) {
-                let (counted, lot) = (Rc::clone(&held.counted), Rc::clone(&held.lot));
+        for (pending, count) in &filling.pending_lots {
+            let pending_lot = &self.item_types.pending_lots[*pending];
+            if !Rc::ptr_eq(&pending_lot.lot, &pending_lot.counted) {
+                let (counted, lot) = (Rc::clone(&pending_lot.counted), Rc::clone(&pending_lot.lot));
                 self.solution.count(lot.variant.class, At::Lot(counted), -count.cast_signed());
                 self.solution.count(lot.variant.class, At::Lot(lot), count.cast_signed());
             }
-            self.bins.take(*member, *count);
+            self.item_types.take(*pending, *count);
         }
         self.solution.open_counted(Rc::new(node));
         true

@@ -43,7 +43,7 @@ pub(super) fn classes_in_order(problem: &Problem<'_>) -> Vec<ClassId> {
 }
 
 fn turn(problem: &Problem<'_>, class: &PodClass<'_>) -> Turn {
-    let rules = || class.relaxations.iter().flat_map(|it| &it.rules);
+    let rules = || class.relaxations.iter().flat_map(|relaxation| &relaxation.rules);
     let required = || rules().filter(|rule| !rule.is_preference);
     let is_near = |rule: &Rule| rule.kind == RuleKind::Affinity;
     if rules().any(is_near) {

@@ -32,13 +32,18 @@ pub(super) struct Priced {
 /// The prices of all selections that were asked for.
 #[derive(Debug, Default)]
 pub(super) struct Prices {
-    known: FixedMap<SelectionId, Priced>,
+    by_selection: FixedMap<SelectionId, Priced>,
 }
 
 impl Prices {
     /// What room is worth; roughly, for a demand in general, as long as it was not worked out.
-    pub(super) fn of(&self, selected: &Selected, template: &Template<'_>, demand: &[f64]) -> Rc<[f64]> {
-        match self.known.get(&selected.id) {
+    pub(super) fn unit_prices(
+        &self,
+        selected: &Selected,
+        template: &Template<'_>,
+        demand: &[f64],
+    ) -> Rc<[f64]> {
+        match self.by_selection.get(&selected.id) {
             Some(priced) => Rc::clone(&priced.unit_prices),
             None => selected.rough_prices(template, demand).into(),
         }
@@ -47,12 +52,12 @@ impl Prices {
     /// The contenders of a selection, with what a full node of each is expected to cost, in dollars
     /// per hour.
     pub(super) fn contenders(&self, selected: &Selected, template: &Template<'_>) -> Vec<(f64, PurchaseId)> {
-        let expected = self.known.get(&selected.id).map_or(&[][..], |priced| &priced.expected);
-        let all = selected.contenders(template).iter().enumerate();
-        let cost = |(place, (cost, purchase)): (usize, &(f64, PurchaseId))| {
-            (expected.get(place).copied().flatten().unwrap_or(*cost), *purchase)
+        let expected = self.by_selection.get(&selected.id).map_or(&[][..], |priced| &priced.expected);
+        let contenders = selected.contenders(template).iter().enumerate();
+        let cost = |(rank, (cost, purchase)): (usize, &(f64, PurchaseId))| {
+            (expected.get(rank).copied().flatten().unwrap_or(*cost), *purchase)
         };
-        all.map(cost).collect()
+        contenders.map(cost).collect()
     }
 
     /// Works out what room is worth to a demand, where its mix has changed: first by what each
@@ -73,8 +78,8 @@ impl Prices {
         let listed: Vec<(f64, &[i64])> =
             contenders.iter().map(|(cost, purchase)| (*cost, template.room(*purchase))).collect();
         let listed_prices = shadow_prices(demand, &listed);
-        let known = self.known.remove(&selected.id);
-        let mut expected = known.map_or_else(|| vec![None; contenders.len()], |known| known.expected);
+        let earlier = self.by_selection.remove(&selected.id);
+        let mut expected = earlier.map_or_else(|| vec![None; contenders.len()], |priced| priced.expected);
         let mut machines: Vec<(f64, &[i64])> = Vec::new();
         for ((cost, purchase), expected) in contenders.iter().zip(&mut expected) {
             let room = template.room(*purchase);
@@ -82,7 +87,8 @@ impl Prices {
                 let way = capacity_of(*purchase);
                 let expected = *expected.get_or_insert_with(|| {
                     let carriers = order.carriers(way, room);
-                    let like = carriers.filter(|(_, it)| selected.selection.purchases.contains(*it));
+                    let like =
+                        carriers.filter(|(_, purchase)| selected.selection.purchases.contains(*purchase));
                     let price = offers::expected(like.map(|(price, _)| price), way, spot_types_min);
                     price.map_or(*cost, |price| template.with_node(price))
                 });
@@ -91,7 +97,7 @@ impl Prices {
         }
         let unit_prices: Rc<[f64]> = smooth_shadow_prices(demand, &machines, TILT).into();
         let mix = mix(demand, &unit_prices);
-        self.known.insert(selected.id, Priced { unit_prices, expected, mix });
+        self.by_selection.insert(selected.id, Priced { unit_prices, expected, mix });
     }
 
     /// Whether the mix of a demand is another than that which the prices are for.
@@ -99,15 +105,15 @@ impl Prices {
         if demand.iter().all(|amount| *amount <= 0.0) {
             return false;
         }
-        let Some(known) = self.known.get(&selected.id) else { return true };
-        let mix = mix(demand, &known.unit_prices);
-        mix.iter().zip(&known.mix).any(|(new, old)| (new - old).abs() > MIX_SLACK)
+        let Some(priced) = self.by_selection.get(&selected.id) else { return true };
+        let mix = mix(demand, &priced.unit_prices);
+        mix.iter().zip(&priced.mix).any(|(new, old)| (new - old).abs() > MIX_SLACK)
     }
 }
 
 /// How much of a demand's worth each resource is.
 fn mix(demand: &[f64], unit_prices: &[f64]) -> Vec<f64> {
     let worth: Vec<f64> = demand.iter().zip(unit_prices).map(|(amount, price)| amount * price).collect();
-    let all: f64 = worth.iter().sum::<f64>().max(f64::MIN_POSITIVE);
-    worth.into_iter().map(|worth| worth / all).collect()
+    let total: f64 = worth.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+    worth.into_iter().map(|worth| worth / total).collect()
 }

@@ -1,6 +1,6 @@
 //! What a machine could carry at best, to tell which machines are worth a try.
 
-use super::fill::{Party, Role};
+use super::fill::{FillInputs, Role};
 use super::open::OWN_SHARE_MIN;
 use crate::amounts;
 
@@ -25,20 +25,20 @@ const SHARES: [f64; 2] = [0.9, 0.6];
 const LAYERS: usize = SHARES.len() + 2;
 
 impl Prospects {
-    pub(super) fn of(party: Party<'_>) -> Self {
-        let width = party.unit_prices.len();
+    pub(super) fn new(inputs: FillInputs<'_>) -> Self {
+        let width = inputs.unit_prices.len();
         let empty = Layer { asked: vec![0.0; width], prices: vec![0.0; width] };
         let mut layers: [Layer; LAYERS] = std::array::from_fn(|_| empty.clone());
-        for guest in party.guests {
-            let left = f64::from(guest.bin.left);
-            let share = guest.worth
-                / amounts::worth(guest.bin.size.request, party.unit_prices).max(f64::MIN_POSITIVE);
+        for candidate in inputs.candidates {
+            let remaining = f64::from(candidate.item_type.remaining);
+            let share = candidate.worth
+                / amounts::worth(candidate.item_type.size.request, inputs.unit_prices).max(f64::MIN_POSITIVE);
             let below = SHARES.iter().take_while(|least| share < **least).count();
-            let layer = &mut layers[if guest.role == Role::Peer { 0 } else { 1 + below }];
-            for (place, amount) in guest.bin.size.request.iter().enumerate() {
-                let amount = *amount as f64 * left;
-                layer.asked[place] += amount;
-                layer.prices[place] += amount * guest.unit_prices[place];
+            let layer = &mut layers[if candidate.role == Role::Peer { 0 } else { 1 + below }];
+            for (dimension, amount) in candidate.item_type.size.request.iter().enumerate() {
+                let amount = *amount as f64 * remaining;
+                layer.asked[dimension] += amount;
+                layer.prices[dimension] += amount * candidate.unit_prices[dimension];
             }
         }
         for layer in &mut layers {
@@ -50,17 +50,17 @@ impl Prospects {
     }
 
     /// The least cost for the peers' worth that a perfect filling would reach.
-    pub(super) fn ratio(&self, cost: f64, room: &[i64], party: Party<'_>) -> f64 {
+    pub(super) fn ratio(&self, cost: f64, room: &[i64], inputs: FillInputs<'_>) -> f64 {
         let (mut of_peers, mut of_others) = (0.0, 0.0);
-        for (place, room) in room.iter().enumerate() {
+        for (dimension, room) in room.iter().enumerate() {
             let mut room = *room as f64;
             let [peers, others @ ..] = &self.layers;
-            let taken = room.min(peers.asked[place]);
-            of_peers += taken * party.unit_prices[place];
+            let taken = room.min(peers.asked[dimension]);
+            of_peers += taken * inputs.unit_prices[dimension];
             room -= taken;
             for layer in others {
-                let taken = room.min(layer.asked[place]).max(0.0);
-                of_others += taken * layer.prices[place];
+                let taken = room.min(layer.asked[dimension]).max(0.0);
+                of_others += taken * layer.prices[dimension];
                 room -= taken;
             }
         }

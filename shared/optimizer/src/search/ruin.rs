@@ -21,7 +21,7 @@ pub(super) struct Ruined {
 
 /// A node that pods are on.
 #[derive(Clone, Copy)]
-enum Place {
+enum Location {
     New(NewNodeId),
     Existing(NodeId),
 }
@@ -39,16 +39,16 @@ pub(super) fn remove_nodes(
     }
     let count = 1 + random.below(NODES_MAX.min(wasteful.len()));
     // The square makes the most wasteful come up most often.
-    let place = random.below(wasteful.len()) * random.below(wasteful.len()) / wasteful.len();
-    let mut chosen = vec![wasteful[place]];
+    let rank = random.below(wasteful.len()) * random.below(wasteful.len()) / wasteful.len();
+    let mut chosen = vec![wasteful[rank]];
     for _ in 1..count {
         chosen.push(wasteful[random.below(wasteful.len())]);
     }
     chosen.sort_unstable();
     chosen.dedup();
     for node in chosen {
-        if let Some(known) = &solution.opened[node] {
-            ruined.machines.push((known.shape.template, type_of(known.quote.purchase)));
+        if let Some(node_before) = &solution.opened[node] {
+            ruined.machines.push((node_before.shape.template, type_of(node_before.quote.purchase)));
         }
         solution.close(node);
         ruined.nodes.push(node);
@@ -59,7 +59,7 @@ pub(super) fn remove_nodes(
 /// Gives up all nodes of pools that are not static.
 pub(super) fn remove_all(solution: &mut Solution<'_, '_>) {
     for node in solution.opened.keys() {
-        if solution.opened[node].as_ref().is_some_and(|it| !it.is_static(solution.problem)) {
+        if solution.opened[node].as_ref().is_some_and(|node| !node.is_static(solution.problem)) {
             solution.close(node);
         }
     }
@@ -83,10 +83,10 @@ pub(super) fn remove_portions(solution: &mut Solution<'_, '_>, random: &mut Rand
     let salt = random.below(usize::MAX >> 1);
     let one_in = 2 + random.below(6);
     let offset = solution.opened.len();
-    remove_pods(solution, &|place, class| {
-        let number = match place {
-            Place::New(node) => usize::from(node),
-            Place::Existing(node) => offset + usize::from(node),
+    remove_pods(solution, &|location, class| {
+        let number = match location {
+            Location::New(node) => usize::from(node),
+            Location::Existing(node) => offset + usize::from(node),
         };
         let mixed =
             (number.wrapping_mul(31).wrapping_add(usize::from(class))).wrapping_mul(0x9E37_79B9) ^ salt;
@@ -96,7 +96,7 @@ pub(super) fn remove_portions(solution: &mut Solution<'_, '_>, random: &mut Rand
 
 /// Takes the pods off their nodes of which that is said, by node and class; existing nodes lose all
 /// that was placed.
-fn remove_pods(solution: &mut Solution<'_, '_>, is_meant: &dyn Fn(Place, ClassId) -> bool) -> Ruined {
+fn remove_pods(solution: &mut Solution<'_, '_>, is_meant: &dyn Fn(Location, ClassId) -> bool) -> Ruined {
     let mut ruined = Ruined::default();
     for id in solution.opened.keys() {
         let Some(node) = solution.opened[id].clone() else { continue };
@@ -104,7 +104,7 @@ fn remove_pods(solution: &mut Solution<'_, '_>, is_meant: &dyn Fn(Place, ClassId
             .pods
             .iter()
             .cloned()
-            .partition(|portion| is_meant(Place::New(id), portion.lot.variant.class));
+            .partition(|portion| is_meant(Location::New(id), portion.lot.variant.class));
         if out.is_empty() {
             continue;
         }
@@ -120,7 +120,8 @@ fn remove_pods(solution: &mut Solution<'_, '_>, is_meant: &dyn Fn(Place, ClassId
         }
     }
     for id in solution.existing.keys() {
-        if solution.existing[id].pods.iter().any(|pods| is_meant(Place::Existing(id), pods.variant.class)) {
+        if solution.existing[id].pods.iter().any(|pods| is_meant(Location::Existing(id), pods.variant.class))
+        {
             solution.vacate(id);
         }
     }

@@ -17,24 +17,24 @@ use crate::solution::Solution;
 pub(super) fn worst_fit(
     solution: &mut Solution<'_, '_>,
     order: &[ClassId],
-    left_before: &TiSlice<ClassId, u32>,
+    unplaced_before: &TiSlice<ClassId, u32>,
 ) -> Result<(), ClassId> {
     let mark = solution.mark();
-    let placed = place_all(solution, order.iter().rev(), left_before).and_then(|()| {
+    let placed = spread_all(solution, order.iter().rev(), unplaced_before).and_then(|()| {
         solution.go_back(mark);
-        place_all(solution, order.iter(), left_before)
+        spread_all(solution, order.iter(), unplaced_before)
     });
     placed.inspect_err(|_| solution.go_back(mark))
 }
 
-fn place_all<'o>(
+fn spread_all<'o>(
     solution: &mut Solution<'_, '_>,
     order: impl Iterator<Item = &'o ClassId>,
-    left_before: &TiSlice<ClassId, u32>,
+    unplaced_before: &TiSlice<ClassId, u32>,
 ) -> Result<(), ClassId> {
     for class in order.copied() {
-        let count = solution.left[class].saturating_sub(left_before[class]);
-        if count > 0 && !place(solution, class, count) {
+        let count = solution.unplaced[class].saturating_sub(unplaced_before[class]);
+        if count > 0 && !spread_class(solution, class, count) {
             return Err(class);
         }
     }
@@ -42,17 +42,17 @@ fn place_all<'o>(
 }
 
 /// Says whether all pods of a class found room.
-fn place(solution: &mut Solution<'_, '_>, class: ClassId, count: u32) -> bool {
-    let mut left = count;
+fn spread_class(solution: &mut Solution<'_, '_>, class: ClassId, count: u32) -> bool {
+    let mut remaining = count;
     for variant in solution.problem.variants(class) {
         if goes_in_bulk(solution.problem, class) {
-            left = place_in_bulk(solution, variant, left);
+            remaining = spread_in_bulk(solution, variant, remaining);
         } else {
-            while left > 0 && place_one(solution, variant) {
-                left -= 1;
+            while remaining > 0 && spread_one(solution, variant) {
+                remaining -= 1;
             }
         }
-        if left == 0 {
+        if remaining == 0 {
             return true;
         }
     }
@@ -60,12 +60,12 @@ fn place(solution: &mut Solution<'_, '_>, class: ClassId, count: u32) -> bool {
 }
 
 /// Places pods whose place is nobody else's concern; says how many are left.
-fn place_in_bulk(solution: &mut Solution<'_, '_>, variant: Variant, count: u32) -> u32 {
+fn spread_in_bulk(solution: &mut Solution<'_, '_>, variant: Variant, count: u32) -> u32 {
     let nodes = solution.problem.admitting(variant);
     let rooms = nodes.iter().map(|node| (room(solution, *node, variant), *node));
     let mut rooms: BinaryHeap<(u32, NodeId)> = rooms.filter(|(room, _)| *room > 0).collect();
-    for left in (1..=count).rev() {
-        let Some((_, node)) = rooms.pop() else { return left };
+    for remaining in (1..=count).rev() {
+        let Some((_, node)) = rooms.pop() else { return remaining };
         solution.place_on_existing(node, variant, 1);
         let rest = room(solution, node, variant);
         if rest > 0 {
@@ -75,7 +75,7 @@ fn place_in_bulk(solution: &mut Solution<'_, '_>, variant: Variant, count: u32) 
     0
 }
 
-fn place_one(solution: &mut Solution<'_, '_>, variant: Variant) -> bool {
+fn spread_one(solution: &mut Solution<'_, '_>, variant: Variant) -> bool {
     let nodes = solution.problem.admitting(variant);
     let taking = nodes.iter().copied().filter(|node| solution.takes(*node, variant, Spreads::HoldInAnyOrder));
     let Some(node) = taking.max_by_key(|node| room(solution, *node, variant)) else { return false };

@@ -57,17 +57,18 @@ pub(super) struct Worth {
 impl Worth {
     /// Values nodes, beside others whose pods are `leaving` in any case. Each pod fills but one of
     /// the nodes that are worth it.
-    pub(super) fn of(
+    pub(super) fn new(
         solution: &Solution<'_, '_>,
         endable: &[Endable<'_>],
         leaving: &[&[PlacedPods]],
     ) -> Self {
         let problem = solution.problem;
         let unit_prices = unit_prices(problem);
-        let moving = endable.iter().flat_map(|it| it.pods).chain(leaving.iter().copied().flatten());
+        let moving = endable.iter().flat_map(|endable| endable.pods).chain(leaving.iter().copied().flatten());
         let usable = usable(solution, moving);
         let mut demand = problem.demand.clone();
-        let mut nodes: TiVec<ValuedId, Valued> = endable.iter().map(|it| valued(solution, it)).collect();
+        let mut nodes: TiVec<ValuedId, Valued> =
+            endable.iter().map(|endable| valued(solution, endable)).collect();
         for node in &mut nodes {
             node.excess = excess(node, &unit_prices, &demand).0;
         }
@@ -76,8 +77,8 @@ impl Worth {
             let (excess, filled) = excess(node, &unit_prices, &demand);
             node.excess = excess;
             if excess <= 0.0 {
-                for (left, own) in demand.iter_mut().zip(&node.requests) {
-                    *left = (*left - own).max(0.0) * (1.0 - filled);
+                for (remaining, request) in demand.iter_mut().zip(&node.requests) {
+                    *remaining = (*remaining - request).max(0.0) * (1.0 - filled);
                 }
             }
         }
@@ -144,9 +145,9 @@ fn valued(solution: &Solution<'_, '_>, endable: &Endable<'_>) -> Valued {
 }
 
 /// What pods ask for together.
-fn requests(problem: &Problem<'_>, all: &[PlacedPods]) -> Vec<f64> {
+fn requests(problem: &Problem<'_>, placed: &[PlacedPods]) -> Vec<f64> {
     let mut requests = vec![0.0; problem.demand.len()];
-    for pods in all {
+    for pods in placed {
         let request = problem.request(pods.variant);
         for (sum, amount) in requests.iter_mut().zip(request) {
             *sum += *amount as f64 * f64::from(pods.count);
@@ -158,7 +159,8 @@ fn requests(problem: &Problem<'_>, all: &[PlacedPods]) -> Vec<f64> {
 /// How much of a node's price is more than it is worth, and the share of all other pods that fills
 /// it.
 fn excess(node: &Valued, unit_prices: &[f64], demand: &[f64]) -> (f64, f64) {
-    let others: Vec<f64> = demand.iter().zip(&node.requests).map(|(all, own)| (all - own).max(0.0)).collect();
+    let others: Vec<f64> =
+        demand.iter().zip(&node.requests).map(|(demand, request)| (demand - request).max(0.0)).collect();
     // Pods of all kinds fill it until the first resource runs out.
     let free = node.free.iter().zip(&others);
     let share = free.filter(|(_, others)| **others > 0.0).map(|(free, others)| free / others);
@@ -185,9 +187,9 @@ fn usable<'s>(
     }
     let mut asked = ti_vec![vec![0.0; problem.demand.len()]; problem.existing.len()];
     for (variant, count) in counts {
-        let all = requests(problem, &[PlacedPods { variant, count }]);
+        let requested = requests(problem, &[PlacedPods { variant, count }]);
         for node in problem.admitting(variant).iter() {
-            add(&mut asked[*node], &all, 1.0);
+            add(&mut asked[*node], &requested, 1.0);
         }
     }
     for (node, asked) in asked.iter_mut_enumerated() {
@@ -210,8 +212,8 @@ fn unit_prices(problem: &Problem<'_>) -> Vec<f64> {
     let mut least: Vec<f64> = vec![NOT_FOR_SALE; problem.demand.len()];
     for (id, template) in problem.templates().iter_enumerated() {
         let Some(selected) = problem.all_of(id) else { continue };
-        let own = selected.rough_prices(template, &problem.demand);
-        least.iter_mut().zip(own.iter()).for_each(|(least, own)| *least = least.min(*own));
+        let of_pool = selected.rough_prices(template, &problem.demand);
+        least.iter_mut().zip(of_pool.iter()).for_each(|(least, price)| *least = least.min(*price));
     }
     least
 }

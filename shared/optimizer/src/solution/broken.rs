@@ -53,8 +53,12 @@ impl Solution<'_, '_> {
             let carried = || self.spread.iter().filter(|(_, count)| **count > 0).map(|(spread, _)| spread);
             for spread in carried().filter(|spread| !self.holds_in_the_end(spread, &opened)) {
                 let is_like = |other: &&Spread| (other.group, other.kind) == (spread.group, spread.kind);
-                let mut all = carried().filter(is_like);
-                if all.all(|other| self.holds_at_first(other, &opened)) { ordered += 1 } else { broken += 1 }
+                let mut alike = carried().filter(is_like);
+                if alike.all(|other| self.holds_at_first(other, &opened)) {
+                    ordered += 1;
+                } else {
+                    broken += 1;
+                }
             }
         }
         let placed_on = self.existing.iter().filter(|node| !node.pods.is_empty());
@@ -87,15 +91,15 @@ impl Solution<'_, '_> {
         let RuleKind::Spread { max_skew, min_domains } = spread.kind else { return true };
         let group = spread.group;
         let width = self.problem.topology.width(group);
-        let mut own: TiVec<DomainId, u32> = ti_vec![0; width];
+        let mut counted_own: TiVec<DomainId, u32> = ti_vec![0; width];
         let is_counted = |other: &Spread| other.selects_itself && other.kind == spread.kind;
         for (other, count) in self.spreads_of(group).filter(|(other, _)| is_counted(other)) {
-            own[other.domain] += count;
+            counted_own[other.domain] += count;
         }
         let running = &self.problem.running;
-        let certain = own.keys().map(|domain| running.certain(group, domain) + own[domain]);
+        let certain = counted_own.keys().map(|domain| running.certain(group, domain) + counted_own[domain]);
         let least = least_of(certain, min_domains, |domain| self.is_eligible(group, domain, opened));
-        running.counted(group, spread.domain) + own[spread.domain] <= least.saturating_add(max_skew)
+        running.counted(group, spread.domain) + counted_own[spread.domain] <= least.saturating_add(max_skew)
     }
 
     /// Whether a node that the group counts is in the domain, or may be of those that are opened.
@@ -191,14 +195,14 @@ impl Solution<'_, '_> {
     /// The placed pods with required affinity.
     fn followers(&self) -> Vec<Follower<'_>> {
         let is_required = |rule: &&Rule| rule.kind == RuleKind::Affinity && !rule.is_preference;
-        let mut all = Vec::new();
+        let mut followers = Vec::new();
         for (id, node) in self.existing.iter_enumerated() {
             for pods in &node.pods {
                 let rules = self.problem.relaxation(pods.variant).rules.iter();
                 let rules: Vec<&Rule> = rules.filter(is_required).collect();
                 if !rules.is_empty() {
                     let domain = Box::new(move |key: KeyId| self.problem.existing_domains[id][key]);
-                    all.push(Follower {
+                    followers.push(Follower {
                         rules,
                         class: pods.variant.class,
                         count: pods.count,
@@ -216,11 +220,11 @@ impl Solution<'_, '_> {
                     let (class, count) = (portion.lot.variant.class, portion.count);
                     let lot = Rc::clone(&portion.lot);
                     let domain = Box::new(move |key: KeyId| lot.domain(key));
-                    all.push(Follower { rules, class, count, node: Domain::New(id), domain });
+                    followers.push(Follower { rules, class, count, node: Domain::New(id), domain });
                 }
             }
         }
-        all
+        followers
     }
 
     /// How many pods of each group that some follower needs are in each domain once all but the
@@ -250,12 +254,12 @@ impl Solution<'_, '_> {
         }
         for follower in followers {
             for group in
-                self.problem.classes[follower.class].selected_by.iter().filter(|it| groups.contains(it))
+                self.problem.classes[follower.class].selected_by.iter().filter(|group| groups.contains(group))
             {
-                let known =
+                let there_before =
                     self.domain_of(follower, *group).and_then(|domain| there.get_mut(&(*group, domain)));
-                if let Some(known) = known {
-                    *known = known.saturating_sub(follower.count);
+                if let Some(there_before) = there_before {
+                    *there_before = there_before.saturating_sub(follower.count);
                 }
             }
         }

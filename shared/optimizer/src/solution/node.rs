@@ -98,7 +98,7 @@ impl Shape {
         spreads: Spreads,
     ) -> u32 {
         let in_domains = |(key, domain): &(KeyId, DomainId)| {
-            domain_in(&self.domains, *key).is_none_or(|own| own == *domain)
+            domain_in(&self.domains, *key).is_none_or(|pinned| pinned == *domain)
         };
         if !lot.domains.iter().all(in_domains) {
             return 0;
@@ -130,7 +130,11 @@ impl Shape {
     }
 
     /// The shape of a node with these pods; none when they cannot be together.
-    pub(crate) fn of(problem: &Problem<'_>, template: TemplateId, pods: &[Portion]) -> Option<Self> {
+    pub(crate) fn from_portions(
+        problem: &Problem<'_>,
+        template: TemplateId,
+        pods: &[Portion],
+    ) -> Option<Self> {
         let mut shape = Self::empty(template, &problem.templates()[template], problem.demand.len());
         for portion in pods {
             let room = shape.room_for(

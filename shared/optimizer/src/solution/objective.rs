@@ -26,10 +26,10 @@ impl Solution<'_, '_> {
     pub(crate) fn objective(&self) -> Objective {
         let (broken, ordered) = self.broken();
         let mut unplaced = vec![0; self.problem.priorities.len()];
-        for (class, left) in self.left.iter_enumerated().filter(|(_, left)| **left > 0) {
+        for (class, count) in self.unplaced.iter_enumerated().filter(|(_, count)| **count > 0) {
             let priority = self.problem.classes[class].spec.priority;
-            if let Some(place) = self.problem.priorities.iter().position(|it| *it == priority) {
-                unplaced[place] += left;
+            if let Some(rank) = self.problem.priorities.iter().position(|other| *other == priority) {
+                unplaced[rank] += count;
             }
         }
         Objective {
@@ -47,12 +47,12 @@ impl Solution<'_, '_> {
 impl Objective {
     /// Whether every pod has a place and every rule holds.
     pub(crate) fn is_whole(&self) -> bool {
-        self.broken == 0 && self.unplaced.iter().all(|left| *left == 0)
+        self.broken == 0 && self.unplaced.iter().all(|count| *count == 0)
     }
 
     /// Whether it is no worse than another in all that comes before the price.
     pub(crate) fn holds_as(&self, other: &Self) -> bool {
-        let placed = self.unplaced.iter().zip(&other.unplaced).all(|(own, other)| own <= other);
+        let placed = self.unplaced.iter().zip(&other.unplaced).all(|(count, other)| count <= other);
         placed
             && self.broken <= other.broken
             && self.ordered <= other.ordered
@@ -63,8 +63,16 @@ impl Objective {
 
     /// Whether it is as good as another in all that comes before the price.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
-        let head =
-            |it: &Self| (it.broken, it.unplaced.clone(), it.ordered, it.passed_over, it.conceded, it.lacking);
+        let head = |objective: &Self| {
+            (
+                objective.broken,
+                objective.unplaced.clone(),
+                objective.ordered,
+                objective.passed_over,
+                objective.conceded,
+                objective.lacking,
+            )
+        };
         head(self) == head(other)
     }
 }

@@ -28,12 +28,15 @@ pub struct PlacedPods {
 
 impl<'a> Occupied<'a> {
     /// The node as it is.
-    pub(crate) fn of(node: &ExistingNode<'a>) -> Self {
+    pub(crate) fn new(node: &ExistingNode<'a>) -> Self {
         let count = |handles: &BTreeSet<&str>| u32::try_from(handles.len()).unwrap_or(u32::MAX);
-        let handles = node.attached.iter().flat_map(|(driver, all)| all.iter().map(|it| (*driver, *it)));
+        let handles = node
+            .attached
+            .iter()
+            .flat_map(|(driver, volumes)| volumes.iter().map(|volume| (*driver, *volume)));
         Self {
             load: Load::new(node.free.len(), node.ports.clone(), node.host.clone()),
-            attached: node.attached.iter().map(|(driver, all)| (*driver, count(all))).collect(),
+            attached: node.attached.iter().map(|(driver, volumes)| (*driver, count(volumes))).collect(),
             shared: handles.collect(),
             pods: Vec::new(),
         }
@@ -56,11 +59,11 @@ impl<'a> Occupied<'a> {
             let Some(limit) = limits.get(*driver) else { return wanted };
             let of_driver = || mounts.shared.iter().filter(|(other, _)| other == driver);
             let new = count(of_driver().filter(|volume| !self.shared.contains(*volume)).count());
-            let own = each - count(of_driver().count());
+            let unshared = each - count(of_driver().count());
             let attached = self.attached.get(driver).copied().unwrap_or(0);
             match limit.checked_sub(attached.saturating_add(new)) {
                 None => 0,
-                Some(free) if own > 0 => free / own,
+                Some(free) if unshared > 0 => free / unshared,
                 Some(_) => wanted,
             }
         });
@@ -73,15 +76,15 @@ impl<'a> Occupied<'a> {
         self.load.take(problem.load_on_existing(variant), count);
         for (driver, each) in &pod_class.mounts.attachments {
             let of_driver = pod_class.mounts.shared.iter().filter(|(other, _)| other == driver);
-            let (mut own, mut new) = (*each, 0);
+            let (mut unshared, mut new) = (*each, 0);
             for volume in of_driver {
-                own -= 1;
+                unshared -= 1;
                 new += u32::from(self.shared.insert(*volume));
             }
-            *self.attached.entry(driver).or_default() += own * count + new;
+            *self.attached.entry(driver).or_default() += unshared * count + new;
         }
-        match self.pods.iter_mut().find(|it| it.variant == variant) {
-            Some(known) => known.count += count,
+        match self.pods.iter_mut().find(|pods| pods.variant == variant) {
+            Some(alike) => alike.count += count,
             None => self.pods.push(PlacedPods { variant, count }),
         }
     }

@@ -31,15 +31,15 @@ impl Quote {
 }
 
 impl Solution<'_, '_> {
-    /// The cheapest machine for a shape, within limits and reservations; what `own` holds of them
+    /// The cheapest machine for a shape, within limits and reservations; what `former` holds of them
     /// counts as free. A machine that is reserved is paid for already and comes first; metal and
     /// accelerators come last.
-    pub(crate) fn quote(&self, shape: &Shape, own: Option<&NewNode>) -> Option<Quote> {
+    pub(crate) fn quote(&self, shape: &Shape, former: Option<&NewNode>) -> Option<Quote> {
         let template = &self.problem.templates()[shape.template];
-        let remaining = self.remaining(shape.template, own);
+        let remaining = self.remaining(shape.template, former);
         let remaining = remaining.as_ref();
-        let quote = self.reserved(shape, own, remaining).or_else(|| self.bought(shape, remaining))?;
-        let min_values = MinValues::of(template);
+        let quote = self.reserved(shape, former, remaining).or_else(|| self.bought(shape, remaining))?;
+        let min_values = MinValues::new(template);
         if !min_values.is_empty() && self.problem.options.min_values == MinValuesPolicy::Strict {
             self.offered(shape, quote, remaining)?;
         }
@@ -57,23 +57,23 @@ impl Solution<'_, '_> {
         let template = &self.problem.templates()[shape.template];
         let mut fitting = self.fitting(shape, quote);
         fitting.purchases.retain(|purchase| self.admits(shape.template, *purchase, remaining));
-        offers::offered(template, &fitting, &MinValues::of(template), self.problem.options)
+        offers::offered(template, &fitting, &MinValues::new(template), self.problem.options)
     }
 
-    /// A node with these pods, bought as its quote says, in the place of its `own` former self.
+    /// A node with these pods, bought as its quote says, in the place of its `former` self.
     pub(crate) fn node(
         &self,
         shape: Shape,
         pods: Vec<Portion>,
         quote: Quote,
-        own: Option<&NewNode>,
+        former: Option<&NewNode>,
     ) -> NewNode {
         let template = &self.problem.templates()[shape.template];
         let mut reserved = LimitRow::default();
         let limits = &self.problem.limits[shape.template];
         if !limits.are_absent() {
-            let varied = (!MinValues::of(template).is_empty()).then(|| {
-                let remaining = self.remaining(shape.template, own);
+            let varied = (!MinValues::new(template).is_empty()).then(|| {
+                let remaining = self.remaining(shape.template, former);
                 self.offered(&shape, quote, remaining.as_ref())
             });
             let offers = varied.flatten().unwrap_or_else(|| vec![quote.purchase]);
@@ -93,11 +93,11 @@ impl Solution<'_, '_> {
         &self,
         template: TemplateId,
         pods: Vec<Portion>,
-        own: Option<&NewNode>,
+        former: Option<&NewNode>,
     ) -> Option<NewNode> {
-        let shape = Shape::of(self.problem, template, &pods)?;
-        let quote = self.quote(&shape, own)?;
-        Some(self.node(shape, pods, quote, own))
+        let shape = Shape::from_portions(self.problem, template, &pods)?;
+        let quote = self.quote(&shape, former)?;
+        Some(self.node(shape, pods, quote, former))
     }
 
     /// What the node's pods fit, of the machines that are paid for as its quote.
@@ -108,7 +108,9 @@ impl Solution<'_, '_> {
         }
         let order = template.by_price(shape.zones);
         let bought = |capacity_type| {
-            order.carriers(capacity_type, &shape.load.packed).filter(|(_, it)| shape.purchases.contains(*it))
+            order
+                .carriers(capacity_type, &shape.load.packed)
+                .filter(|(_, purchase)| shape.purchases.contains(*purchase))
         };
         Fitting {
             purchases: bought(quote.capacity_type()).map(|(_, purchase)| purchase).collect(),
@@ -118,8 +120,9 @@ impl Solution<'_, '_> {
     }
 
     /// What a pool's limits leave beside one node; none where every type may be added.
-    fn remaining(&self, template: TemplateId, own: Option<&NewNode>) -> Option<Remaining<'_>> {
-        let given_back = own.filter(|own| own.shape.template == template).map(|own| &own.reserved);
+    fn remaining(&self, template: TemplateId, former: Option<&NewNode>) -> Option<Remaining<'_>> {
+        let given_back =
+            former.filter(|former| former.shape.template == template).map(|former| &former.reserved);
         self.problem.limits[template].remaining(&self.used[template], given_back)
     }
 
@@ -136,7 +139,9 @@ impl Solution<'_, '_> {
         zone: ZoneId,
     ) -> bool {
         let reservation = template.reservation(purchase, zone);
-        reservation.is_some_and(|it| self.reserved_left.get(&it.id).is_some_and(|left| *left > 0))
+        reservation.is_some_and(|reservation| {
+            self.reservations_remaining.get(&reservation.id).is_some_and(|count| *count > 0)
+        })
     }
 
     /// A machine in a reservation that has room left: one type in one zone, since a node counts
@@ -144,20 +149,20 @@ impl Solution<'_, '_> {
     fn reserved(
         &self,
         shape: &Shape,
-        own: Option<&NewNode>,
+        former: Option<&NewNode>,
         remaining: Option<&Remaining<'_>>,
     ) -> Option<Quote> {
-        if self.reserved_left.is_empty() {
+        if self.reservations_remaining.is_empty() {
             return None;
         }
         let template = &self.problem.templates()[shape.template];
         let order = template.by_price(shape.zones);
         let is_left = |purchase: PurchaseId, zone: ZoneId| {
-            let is_own = |own: &NewNode| {
-                let reservation = template.reservation(purchase, zone).map(|it| &it.id);
-                own.reservation.is_some() && own.reservation.as_ref() == reservation
+            let is_own = |former: &NewNode| {
+                let reservation = template.reservation(purchase, zone).map(|reservation| &reservation.id);
+                former.reservation.is_some() && former.reservation.as_ref() == reservation
             };
-            self.is_reservation_left(template, purchase, zone) || own.is_some_and(is_own)
+            self.is_reservation_left(template, purchase, zone) || former.is_some_and(is_own)
         };
         let mut carriers = order.carriers(CapacityType::Reserved, &shape.load.packed);
         carriers.find_map(|(_, purchase)| {
@@ -177,7 +182,7 @@ impl Solution<'_, '_> {
         };
         let cheapest = |capacity_type, exotic: bool| {
             let mut carriers = order.carriers(capacity_type, &shape.load.packed);
-            carriers.find(|(_, it)| template.exotic[type_of(*it)] == exotic && fits(*it))
+            carriers.find(|(_, purchase)| template.exotic[type_of(*purchase)] == exotic && fits(*purchase))
         };
         let of_kind = |exotic| {
             let capacity_types = [CapacityType::Spot, CapacityType::OnDemand].into_iter();
@@ -201,12 +206,13 @@ impl Solution<'_, '_> {
         }
         let order = template.by_price(shape.zones);
         let carriers = order.carriers(CapacityType::Spot, &shape.load.packed);
-        let found = carriers.filter(|(_, it)| shape.purchases.contains(*it)).take(wanted).count();
-        if found == wanted {
+        let offered =
+            carriers.filter(|(_, purchase)| shape.purchases.contains(*purchase)).take(wanted).count();
+        if offered == wanted {
             return 0;
         }
-        let spot = shape.purchases.iter().filter(|it| capacity_of(*it) == CapacityType::Spot);
+        let spot = shape.purchases.iter().filter(|purchase| capacity_of(*purchase) == CapacityType::Spot);
         let possible = spot.take(wanted).count();
-        if possible < wanted { 0 } else { u32::try_from(wanted - found).unwrap_or(u32::MAX) }
+        if possible < wanted { 0 } else { u32::try_from(wanted - offered).unwrap_or(u32::MAX) }
     }
 }

@@ -29,7 +29,7 @@ impl Solution<'_, '_> {
         domain: impl Fn(KeyId) -> Option<DomainId>,
     ) -> Option<Rule> {
         let (topology, counts) = (&self.problem.topology, &self.counts);
-        let own = rules.iter().find(|rule| {
+        let broken = rules.iter().find(|rule| {
             let Some(key) = topology.key_of[rule.group] else { return false };
             let Some(domain) = domain(key) else { return true };
             let counted = counts.counted(rule.group, domain);
@@ -42,7 +42,7 @@ impl Solution<'_, '_> {
                 RuleKind::AntiAffinity => counted > 0,
             }
         });
-        own.copied().or_else(|| self.barring(class, domain))
+        broken.copied().or_else(|| self.barring(class, domain))
     }
 
     /// The anti-affinity of pods that have a place which keeps a class out of these domains.
@@ -97,8 +97,8 @@ impl Solution<'_, '_> {
         let pod_class = &self.problem.classes[lot.variant.class];
         let rules = &self.problem.relaxation(lot.variant).rules;
         let counts_here = |group: &GroupId| {
-            let own = |rule: &Rule| rule.group == *group && matches!(rule.kind, RuleKind::Spread { .. });
-            self.problem.topology.spreads[*group] || rules.iter().any(own)
+            let spreads = |rule: &Rule| rule.group == *group && matches!(rule.kind, RuleKind::Spread { .. });
+            self.problem.topology.spreads[*group] || rules.iter().any(spreads)
         };
         let counted = pod_class.selected_by.iter().filter(|group| counts_here(group)).filter_map(|group| {
             let domain = lot.domain(self.problem.topology.key_of[*group]?)?;

@@ -7,7 +7,7 @@ use outrigger_model::{Pod, PodRef, Price, Refusal};
 use outrigger_optimizer::ids::{ClassId, NodeId};
 use outrigger_optimizer::problem::Problem;
 use outrigger_optimizer::problem::classes::PodClass;
-pub(super) use outrigger_optimizer::search::consolidate::{Consolidated, Stays};
+pub(super) use outrigger_optimizer::search::consolidate::{Consolidated, Unconsolidatable};
 use outrigger_optimizer::solution::Solution;
 use outrigger_policy::disruption::{DisruptionSettings, KeptName, WhyKept};
 
@@ -22,9 +22,9 @@ const POOLS_SHOWN: usize = 2;
 
 /// The nodes that stay, of those that might be ended.
 pub(super) fn kept(consolidated: &mut Consolidated<'_, '_>, settings: &DisruptionSettings) -> Vec<KeptName> {
-    let stays: Vec<(NodeId, Stays)> =
-        consolidated.stays.iter().map(|(node, stays)| (*node, *stays)).collect();
-    let homes = if stays.iter().any(|(_, stays)| matches!(stays, Stays::NoPlace(None))) {
+    let stays: Vec<(NodeId, Unconsolidatable)> =
+        consolidated.unconsolidatable.iter().map(|(node, stays)| (*node, *stays)).collect();
+    let homes = if stays.iter().any(|(_, stays)| matches!(stays, Unconsolidatable::NoPlace(None))) {
         homes(consolidated.solution.problem)
     } else {
         Homes::new()
@@ -60,21 +60,21 @@ struct Explained<'s, 'p, 'a> {
 }
 
 impl Explained<'_, '_, '_> {
-    fn reason(&mut self, node: NodeId, stays: Stays, settings: &DisruptionSettings) -> WhyKept {
+    fn reason(&mut self, node: NodeId, stays: Unconsolidatable, settings: &DisruptionSettings) -> WhyKept {
         let problem = self.solution.problem;
         match stays {
-            Stays::NoPlace(class) => self.no_place(node, class),
-            Stays::OnlyPacked(class) => pod_of(problem, node, &problem.classes[class])
+            Unconsolidatable::NoPlace(class) => self.no_place(node, class),
+            Unconsolidatable::OnlyPacked(class) => pod_of(problem, node, &problem.classes[class])
                 .map_or(WhyKept::NothingCheaper, |pod| WhyKept::OnlyPacked { pod }),
-            Stays::Saves { saving, least } => match u64::try_from(saving) {
+            Unconsolidatable::Saves { saving, least } => match u64::try_from(saving) {
                 Ok(saving) if saving > 0 => WhyKept::NotWorthIt { saving: Price::from_nanos(saving), least },
                 _ => WhyKept::NothingCheaper,
             },
-            Stays::TooFewTypes(cheaper) => {
+            Unconsolidatable::TooFewTypes(cheaper) => {
                 WhyKept::TooFewSpotTypes { cheaper, least: settings.spot_to_spot_types }
             }
-            Stays::TakesIn => WhyKept::TakesPodsIn,
-            Stays::NotReached => WhyKept::TimeIsUp,
+            Unconsolidatable::TakesIn => WhyKept::TakesPodsIn,
+            Unconsolidatable::NotReached => WhyKept::TimeIsUp,
         }
     }
 

@@ -40,7 +40,7 @@ impl Successors {
         going.closing(&names_of(ended));
         let lacking = |pool: &NodePool| {
             replicas(pool)
-                .saturating_sub(usize::try_from(Limits::of(&going, pool, &[]).nodes).unwrap_or(usize::MAX))
+                .saturating_sub(usize::try_from(Limits::new(&going, pool, &[]).nodes).unwrap_or(usize::MAX))
         };
         let lacking: BTreeMap<&str, usize> = replaced
             .iter()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use outrigger_model::{ExistingPlacement, PlannedNode, Pod, Target};
 use outrigger_optimizer::ids::{ClassId, NodeId, OpenedId};
-use outrigger_optimizer::search::consolidate::{Consolidated, Step};
+use outrigger_optimizer::search::consolidate::{Consolidated, Disruption};
 use typed_index_collections::TiVec;
 
 use super::Writer;
@@ -33,7 +33,7 @@ pub(crate) fn commands(consolidated: &Consolidated<'_, '_>) -> Vec<Written> {
     let mut names =
         Names { next: ClaimNames::new(consolidated.solution.problem.snapshot), given: TiVec::new() };
     let homes = pods_by_home(consolidated);
-    consolidated.steps.iter().map(|step| written(&writer, &mut names, &homes, step)).collect()
+    consolidated.disruptions.iter().map(|step| written(&writer, &mut names, &homes, step)).collect()
 }
 
 /// The names of the nodes that steps open, in the order in which they are opened.
@@ -61,7 +61,7 @@ fn written<'a>(
     writer: &Writer<'_, '_, 'a>,
     names: &mut Names<'_>,
     homes: &Homes<'a>,
-    step: &Step,
+    step: &Disruption,
 ) -> Written {
     let problem = writer.problem;
     let name = |node: NodeId| problem.existing[node].name;

@@ -93,7 +93,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
 
     /// Pods that are nominated for a node already come before others of their class.
     fn write_existing(&mut self) {
-        let nominations = Nominations::of(&self.problem.existing);
+        let nominations = Nominations::new(&self.problem.existing);
         let mut nominated_pods: BTreeMap<(ClassId, NodeId), Vec<&'a Pod>> = BTreeMap::new();
         for (class, queue) in self.queues.iter_mut_enumerated() {
             let placed = |node: NodeId| {
@@ -208,7 +208,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
                 fitting.purchases.retain(|purchase| remaining.admits(type_of(*purchase)));
             }
         }
-        let strict = offers::offered(template, &fitting, &MinValues::of(template), options);
+        let strict = offers::offered(template, &fitting, &MinValues::new(template), options);
         let offered = offers::or_best_effort(strict, template, &fitting, options);
         let (purchases, min_values_relaxed) = offered.unwrap_or_else(|| (vec![node.quote.purchase], false));
         let zones =
@@ -375,7 +375,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
 
 /// What bounded the types in the end: prices, and minValues that could not be kept.
 fn bounds(template: &Template<'_>, offer: &Offer) -> String {
-    let min_values = MinValues::of(template);
+    let min_values = MinValues::new(template);
     let unmet =
         min_values.unmet(template, &offer.purchases, offer.zones).filter(|_| offer.min_values_relaxed);
     unmet.map_or_else(

@@ -112,7 +112,7 @@ pub struct Machines<'a> {
 
 impl<'a> Machines<'a> {
     /// The machines that a pool can launch, whose nodes meet these requirements.
-    pub(super) fn of(
+    pub(super) fn new(
         pool: &'a NodePool,
         offer: &'a ClassOffer,
         requirements: &Requirements,
@@ -189,35 +189,35 @@ impl<'a> Machines<'a> {
                 }
                 prices[cell] = prices[cell].min(offering.price.nanos());
                 if let Some(reservation) = reservation.filter(|_| is_reserved) {
-                    let known = reservations.entry((purchase, zone)).or_insert(reservation);
-                    if reservation.count > known.count {
-                        *known = reservation;
+                    let listed = reservations.entry((purchase, zone)).or_insert(reservation);
+                    if reservation.count > listed.count {
+                        *listed = reservation;
                     }
                 }
             }
         }
         (self.prices, self.reservations) = (prices, reservations);
         self.lay_over(requirements, &snapshot.overlays);
-        let own = self.select_labels(requirements);
-        self.allowed_zones = own.zones;
-        self.usable = Purchases::of(self.purchases(), |purchase| {
-            own.purchases.contains(purchase)
+        let meeting = self.select_labels(requirements);
+        self.allowed_zones = meeting.zones;
+        self.usable = Purchases::passing(self.purchases(), |purchase| {
+            meeting.purchases.contains(purchase)
                 && self.has_image(type_of(purchase))
-                && self.cheapest(purchase, own.zones).is_some()
+                && self.cheapest(purchase, meeting.zones).is_some()
         });
     }
 
     /// The usable purchases in order of their price in some zones.
     pub(crate) fn by_price(&self, zones: u64) -> Rc<PriceOrder> {
-        let mut known = self.by_price.borrow_mut();
-        if let Some(order) = known.iter().find(|order| order.zones == zones) {
+        let mut orders = self.by_price.borrow_mut();
+        if let Some(order) = orders.iter().find(|order| order.zones == zones) {
             return Rc::clone(order);
         }
         let priced =
             self.usable.iter().filter_map(|purchase| Some((self.cheapest(purchase, zones)?, purchase)));
         let order =
             Rc::new(PriceOrder::new(zones, priced.collect(), self.width, |purchase| self.room(purchase)));
-        known.push(Rc::clone(&order));
+        orders.push(Rc::clone(&order));
         order
     }
 
@@ -281,10 +281,10 @@ impl<'a> Machines<'a> {
             });
             row.repeat(CAPACITY_TYPES)
         };
-        let mut all: Vec<i64> = self.types.iter_enumerated().flat_map(room).collect();
+        let mut rows: Vec<i64> = self.types.iter_enumerated().flat_map(room).collect();
         for taken in facts.static_pods.of_class(&self.class.reference) {
             let request = dimensions.request(&taken.requests);
-            all.chunks_mut(self.width.max(1)).for_each(|room| amounts::take(room, &request, 1));
+            rows.chunks_mut(self.width.max(1)).for_each(|room| amounts::take(room, &request, 1));
             self.static_requests.add(&taken.requests);
             self.static_ports.extend(taken.host_ports.iter().cloned());
         }
@@ -294,16 +294,16 @@ impl<'a> Machines<'a> {
         for (daemon, purchases) in daemons.iter().zip(&self.daemon_purchases) {
             let request = dimensions.request(&daemon.spec.requests);
             for purchase in purchases.iter() {
-                amounts::take(&mut all[self.row_of(purchase)], &request, 1);
+                amounts::take(&mut rows[self.row_of(purchase)], &request, 1);
             }
         }
-        let mut known: FixedMap<(CapacityType, &[i64]), PurchaseId> = FixedMap::default();
-        let rooms = (0..).map(PurchaseId::from).zip(all.chunks(self.width.max(1)));
-        let like =
-            rooms.map(|(purchase, room)| *known.entry((capacity_of(purchase), room)).or_insert(purchase));
+        let mut first_like: FixedMap<(CapacityType, &[i64]), PurchaseId> = FixedMap::default();
+        let rooms = (0..).map(PurchaseId::from).zip(rows.chunks(self.width.max(1)));
+        let like = rooms
+            .map(|(purchase, room)| *first_like.entry((capacity_of(purchase), room)).or_insert(purchase));
         self.like = like.collect();
-        self.steps = Steps::of_rows(&all, self.width);
-        self.rooms = all;
+        self.steps = Steps::of_rows(&rows, self.width);
+        self.rooms = rows;
     }
 
     fn purchases_of(&self, requirements: &Requirements, daemon: &Daemon<'_>) -> Purchases {

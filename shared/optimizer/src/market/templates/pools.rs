@@ -28,7 +28,7 @@ pub struct Pools<'a> {
 
 impl<'a> Pools<'a> {
     /// The pools of a snapshot.
-    pub(crate) fn of(
+    pub(crate) fn new(
         snapshot: &'a Snapshot,
         options: &Options<'_>,
         left_alone: &LeftAlone<'_>,
@@ -38,36 +38,36 @@ impl<'a> Pools<'a> {
     ) -> Self {
         let mut pools: Vec<&NodePool> = snapshot.node_pools.iter().collect();
         pools.sort_by_key(|pool| pool.precedence());
-        let mut all = Self { templates: TiVec::new(), refused: Vec::new(), heavier: TiVec::new() };
+        let mut launchable = Self { templates: TiVec::new(), refused: Vec::new(), heavier: TiVec::new() };
         // A daemonset or an overlay may mean one pool by its name.
         let names_pool = |wanted: &Requirements| wanted.get(NODE_POOL).is_some();
-        let share = !daemons.iter().flat_map(|it| &it.alternatives).any(names_pool)
+        let share = !daemons.iter().flat_map(|daemon| &daemon.alternatives).any(names_pool)
             && !snapshot.overlays.iter().any(|overlay| names_pool(&overlay.requirements));
         let facts = Facts { snapshot, options, left_alone, dimensions, daemons, static_pods };
         for (rank, pool) in pools.into_iter().enumerate() {
             match offer_of(snapshot, left_alone, pool) {
                 Ok(offer) => {
-                    let mut known = all.templates.iter();
-                    let like = known.find(|it| share && it.is_like(pool, &offer.class));
+                    let mut earlier = launchable.templates.iter();
+                    let like = earlier.find(|template| share && template.is_like(pool, &offer.class));
                     let requirements = node_requirements(pool, offer);
                     let machines = match like {
                         Some(like) => Rc::clone(&like.machines),
-                        None => Rc::new(Machines::of(pool, offer, &requirements, &facts)),
+                        None => Rc::new(Machines::new(pool, offer, &requirements, &facts)),
                     };
-                    all.templates.push(Template::new(rank, pool, requirements, machines));
+                    launchable.templates.push(Template::new(rank, pool, requirements, machines));
                 }
-                Err(refusal) => all.refused.push((rank, pool, *refusal)),
+                Err(refusal) => launchable.refused.push((rank, pool, *refusal)),
             }
         }
         let mut heavier = 0;
         let weight = |template: &Template<'_>| template.pool.spec.weight.unwrap_or(0);
         let mut before: Option<&Template<'_>> = None;
-        for template in &all.templates {
+        for template in &launchable.templates {
             heavier += u64::from(before.is_some_and(|before| weight(template) < weight(before)));
             before = Some(template);
-            all.heavier.push(heavier);
+            launchable.heavier.push(heavier);
         }
-        all
+        launchable
     }
 }
 

@@ -28,8 +28,8 @@ impl ExistingNode<'_> {
 
     /// Whether the node will meet one of some alternatives.
     pub(super) fn meets_any(&self, alternatives: &[Requirements]) -> Standing {
-        let all = alternatives.iter().map(|wanted| self.meets(wanted));
-        all.fold(Standing::Out, |best, one| match (best, one) {
+        let standings = alternatives.iter().map(|wanted| self.meets(wanted));
+        standings.fold(Standing::Out, |best, one| match (best, one) {
             (Standing::Counted, _) | (_, Standing::Counted) => Standing::Counted,
             (Standing::Out, Standing::Out) => Standing::Out,
             _ => Standing::Unsure,
@@ -49,7 +49,7 @@ impl ExistingNode<'_> {
             let values = possible.values.iter().map(|value| requirement.has(value));
             values.chain(absent).map(counted).reduce(Standing::or).unwrap_or(Standing::Out)
         });
-        each.fold(Standing::Counted, |all, one| match (all, one) {
+        each.fold(Standing::Counted, |worst, one| match (worst, one) {
             (Standing::Out, _) | (_, Standing::Out) => Standing::Out,
             (Standing::Counted, Standing::Counted) => Standing::Counted,
             _ => Standing::Unsure,

@@ -33,19 +33,20 @@ impl Counts {
         hosts: &mut BTreeMap<&str, &mut Host>,
     ) -> Self {
         let zeros: TiVec<GroupId, TiVec<DomainId, u32>> =
-            groups.all.keys().map(|group| ti_vec![0; topology.width(group)]).collect();
-        let total = ti_vec![0; groups.all.len()];
+            groups.list.keys().map(|group| ti_vec![0; topology.width(group)]).collect();
+        let total = ti_vec![0; groups.list.len()];
         let mut counts = Self { counted: zeros.clone(), certain: zeros.clone(), barring: zeros, total };
         if groups.is_empty() {
             return counts;
         }
-        let mut known: FixedMap<(*const BTreeMap<String, String>, &str), Vec<GroupId>> = FixedMap::default();
+        let mut by_labels: FixedMap<(*const BTreeMap<String, String>, &str), Vec<GroupId>> =
+            FixedMap::default();
         for pod in snapshot.pods.iter().filter(|pod| pod.state == PodState::Bound) {
             let Some(node) = pod.node_name.as_deref().filter(|node| topology.has_node(node)) else {
                 continue;
             };
             let asker = Asker { namespace: &pod.id.namespace, labels: &pod.labels };
-            let selecting = known
+            let selecting = by_labels
                 .entry((Arc::as_ptr(&pod.labels), &pod.id.namespace))
                 .or_insert_with(|| groups.selecting(asker));
             let rules = groups.anti_affinity(snapshot, &pod.spec, asker);
@@ -161,10 +162,10 @@ pub(crate) fn least_of(
     min_domains: u32,
     is_eligible: impl Fn(DomainId) -> bool,
 ) -> u32 {
-    let (mut found, mut least) = (0, u32::MAX);
+    let (mut eligible, mut least) = (0, u32::MAX);
     for (_, count) in counts.enumerate().filter(|(domain, _)| is_eligible(DomainId::from(*domain))) {
-        found += 1;
+        eligible += 1;
         least = least.min(count);
     }
-    if found < min_domains || found == 0 { 0 } else { least }
+    if eligible < min_domains || eligible == 0 { 0 } else { least }
 }

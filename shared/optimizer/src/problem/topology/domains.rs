@@ -83,12 +83,12 @@ pub(crate) struct Place {
 
 impl<'a> Topology<'a> {
     /// The domains of the nodes that are there, or on their way, and of those that pools can make.
-    pub(crate) fn of(snapshot: &'a Snapshot, groups: &Groups<'a>, makers: &DomainMakers<'_, 'a>) -> Self {
+    pub(crate) fn new(snapshot: &'a Snapshot, groups: &Groups<'a>, makers: &DomainMakers<'_, 'a>) -> Self {
         let mut keys: TiVec<KeyId, Key<'a>> = TiVec::new();
         let mut key_of = TiVec::new();
-        for group in &groups.all {
-            let known = keys.position(|key| key.name == group.key);
-            key_of.push(match known {
+        for group in &groups.list {
+            let existing_key = keys.position(|key| key.name == group.key);
+            key_of.push(match existing_key {
                 _ if group.is_per_host() => None,
                 Some(key) => Some(key),
                 None => {
@@ -97,7 +97,7 @@ impl<'a> Topology<'a> {
                 }
             });
         }
-        let count = groups.all.len();
+        let count = groups.list.len();
         let mut topology = Self {
             keys,
             key_of,
@@ -117,17 +117,17 @@ impl<'a> Topology<'a> {
     fn survey(&mut self, snapshot: &'a Snapshot, groups: &Groups<'a>, makers: &DomainMakers<'_, 'a>) {
         let nodes: BTreeMap<&str, &Node> =
             snapshot.nodes.iter().map(|node| (node.name.as_str(), node)).collect();
-        for (place, (name, node)) in nodes.iter().enumerate() {
+        for (index, (name, node)) in nodes.iter().enumerate() {
             let domains = self.domains_of(|key| node.labels.get(key).map(String::as_str));
-            self.places.insert(name, Place { node: place.into(), domains });
+            self.places.insert(name, Place { node: index.into(), domains });
         }
         let nodes: Vec<&Node> = nodes.values().copied().collect();
         let places: Vec<&TiSlice<KeyId, Option<DomainId>>> =
-            self.places.values().map(|place| place.domains.as_slice()).collect();
-        let mut known: FixedMap<&NodeFilter<'_>, SiteId> = FixedMap::default();
-        for (group, site_of) in groups.all.iter().zip(&mut self.site_of) {
-            *site_of = *known.entry(&group.nodes).or_insert_with(|| {
-                let site = Site::of(&group.nodes, &nodes, &places, &self.keys, makers);
+            self.places.values().map(|location| location.domains.as_slice()).collect();
+        let mut site_by_filter: FixedMap<&NodeFilter<'_>, SiteId> = FixedMap::default();
+        for (group, site_of) in groups.list.iter().zip(&mut self.site_of) {
+            *site_of = *site_by_filter.entry(&group.nodes).or_insert_with(|| {
+                let site = Site::new(&group.nodes, &nodes, &places, &self.keys, makers);
                 self.sites.push_and_get_key(site)
             });
         }
@@ -136,7 +136,9 @@ impl<'a> Topology<'a> {
     /// Notes which groups somebody's rules depend on: required ones, and preferred affinity, which
     /// can only be kept where it is known in which domain the others are.
     pub(crate) fn note_rules(&mut self, classes: &TiSlice<ClassId, PodClass<'_>>) {
-        for rule in classes.iter().flat_map(|class| &class.relaxations).flat_map(|it| &it.rules) {
+        for rule in
+            classes.iter().flat_map(|class| &class.relaxations).flat_map(|relaxation| &relaxation.rules)
+        {
             self.binds[rule.group] |= !rule.is_preference || rule.kind == RuleKind::Affinity;
             self.spreads[rule.group] |= !rule.is_preference && matches!(rule.kind, RuleKind::Spread { .. });
         }
@@ -157,9 +159,9 @@ impl<'a> Topology<'a> {
     /// The domain of a node of the cluster in a group's eyes; none where it has none or does not
     /// count.
     pub(super) fn domain(&self, group: GroupId, node: &str) -> Option<DomainId> {
-        let place = self.places.get(node)?;
-        let domain = place.domains[self.key_of[group]?]?;
-        self.site(group).counts(place.node).then_some(domain)
+        let location = self.places.get(node)?;
+        let domain = location.domains[self.key_of[group]?]?;
+        self.site(group).counts(location.node).then_some(domain)
     }
 
     /// Whether the cluster has the node.

@@ -39,10 +39,12 @@ enum Namespaces<'a> {
 
 impl<'a> Namespaces<'a> {
     /// The namespaces that an affinity term means.
-    fn of(snapshot: &'a Snapshot, term: &'a PodAffinityTerm, asker: Asker<'a>) -> Self {
+    fn from_term(snapshot: &'a Snapshot, term: &'a PodAffinityTerm, asker: Asker<'a>) -> Self {
         let mut these: BTreeSet<&str> = term.namespaces.iter().map(String::as_str).collect();
         let by_label = term.namespace_selector.as_ref();
-        if by_label.is_some_and(|all| all.match_labels.is_empty() && all.match_expressions.is_empty()) {
+        if by_label
+            .is_some_and(|selector| selector.match_labels.is_empty() && selector.match_expressions.is_empty())
+        {
             return Self::All;
         }
         if let Some(selector) = by_label {
@@ -74,7 +76,7 @@ pub(crate) struct NodeFilter<'a> {
 #[derive(Debug, Default)]
 pub struct Groups<'a> {
     /// The groups.
-    pub all: TiVec<GroupId, Group<'a>>,
+    pub list: TiVec<GroupId, Group<'a>>,
     ids: FixedMap<Group<'a>, GroupId>,
     by_label: FixedMap<(&'a str, &'a str), Vec<GroupId>>,
     unlabelled: Vec<GroupId>,
@@ -104,7 +106,7 @@ impl<'a> Groups<'a> {
     ) -> Vec<WeightedRule> {
         constraints(spec)
             .map(|(constraint, weight)| {
-                let group = self.enter(Group::of(snapshot, spec, asker, constraint));
+                let group = self.enter(Group::new(snapshot, spec, asker, constraint));
                 WeightedRule { rule: self.rule(group, constraint, asker, weight), weight }
             })
             .collect()
@@ -114,7 +116,7 @@ impl<'a> Groups<'a> {
         if let Some(id) = self.ids.get(&group) {
             return *id;
         }
-        let id = self.all.push_and_get_key(group.clone());
+        let id = self.list.push_and_get_key(group.clone());
         match group.selector.match_labels.iter().next() {
             Some((key, value)) => self.by_label.entry((key, value)).or_default().push(id),
             None => self.unlabelled.push(id),
@@ -133,7 +135,7 @@ impl<'a> Groups<'a> {
         let terms = spec.pod_anti_affinity.iter().map(Constraint::AntiAffinity);
         terms
             .filter_map(|constraint| {
-                let group = *self.ids.get(&Group::of(snapshot, spec, asker, constraint))?;
+                let group = *self.ids.get(&Group::new(snapshot, spec, asker, constraint))?;
                 Some(self.rule(group, constraint, asker, None))
             })
             .collect()
@@ -149,8 +151,8 @@ impl<'a> Groups<'a> {
         Rule {
             group,
             kind: constraint.kind(),
-            selects_itself: self.all[group].selects(asker),
-            is_per_host: self.all[group].is_per_host(),
+            selects_itself: self.list[group].selects(asker),
+            is_per_host: self.list[group].is_per_host(),
             is_preference: weight.is_some(),
         }
     }
@@ -159,18 +161,18 @@ impl<'a> Groups<'a> {
     pub(crate) fn selecting(&self, pod: Asker<'_>) -> Vec<GroupId> {
         let labelled = pod.labels.iter().filter_map(|(key, value)| self.by_label.get(&(&**key, &**value)));
         let candidates = labelled.flatten().chain(&self.unlabelled).copied();
-        let mut selecting: Vec<_> = candidates.filter(|id| self.all[*id].selects(pod)).collect();
+        let mut selecting: Vec<_> = candidates.filter(|id| self.list[*id].selects(pod)).collect();
         selecting.sort_unstable();
         selecting
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
-        self.all.is_empty()
+        self.list.is_empty()
     }
 }
 
 impl<'a> Group<'a> {
-    fn of(snapshot: &'a Snapshot, spec: &'a PodSpec, asker: Asker<'a>, constraint: Constraint<'a>) -> Self {
+    fn new(snapshot: &'a Snapshot, spec: &'a PodSpec, asker: Asker<'a>, constraint: Constraint<'a>) -> Self {
         let key = constraint.key();
         match constraint {
             Constraint::Spread(spread) => {
@@ -197,7 +199,7 @@ impl<'a> Group<'a> {
                 let is_required = spec.pod_affinity.iter().any(|other| std::ptr::eq(other, term));
                 let others =
                     spec.pod_affinity.iter().filter(|other| is_required && !std::ptr::eq(*other, term));
-                let namespaces = |term: &'a PodAffinityTerm| Namespaces::of(snapshot, term, asker);
+                let namespaces = |term: &'a PodAffinityTerm| Namespaces::from_term(snapshot, term, asker);
                 Self {
                     key,
                     namespaces: namespaces(term),

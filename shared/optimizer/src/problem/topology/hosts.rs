@@ -51,11 +51,11 @@ impl Host {
     }
 
     fn tally_mut(&mut self, group: GroupId) -> &mut Tally {
-        let place = self.tallies.iter().position(|tally| tally.group == group).unwrap_or_else(|| {
+        let position = self.tallies.iter().position(|tally| tally.group == group).unwrap_or_else(|| {
             self.tallies.push(Tally { group, counted: 0, barring: 0, most: u32::MAX });
             self.tallies.len() - 1
         });
-        &mut self.tallies[place]
+        &mut self.tallies[position]
     }
 
     /// How many pods of a group are here.
@@ -99,7 +99,8 @@ impl Host {
                 _ => room,
             };
         }
-        let is_barred = self.tallies.iter().any(|it| it.barring > 0 && pod.selected_by.contains(&it.group));
+        let is_barred =
+            self.tallies.iter().any(|tally| tally.barring > 0 && pod.selected_by.contains(&tally.group));
         if is_barred { 0 } else { room }
     }
 

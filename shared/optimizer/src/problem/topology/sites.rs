@@ -49,7 +49,7 @@ impl Standing {
 
 impl<'a> Site<'a> {
     /// The nodes that a filter passes; `place` says in which domain of each key a node is.
-    pub(super) fn of(
+    pub(super) fn new(
         filter: &NodeFilter<'a>,
         nodes: &[&Node],
         places: &[&TiSlice<KeyId, Option<DomainId>>],
@@ -72,7 +72,7 @@ impl<'a> Site<'a> {
         site.domains.clone_from(&site.inhabited);
         for (id, key) in keys.iter_enumerated() {
             let made = site.made(key, makers);
-            site.domains[id].iter_mut().zip(made).for_each(|(known, made)| *known |= made);
+            site.domains[id].iter_mut().zip(made).for_each(|(has_node, made)| *has_node |= made);
         }
         site
     }
@@ -131,8 +131,11 @@ impl<'a> Site<'a> {
         templates: impl Iterator<Item = &'t Template<'s>>,
         wanted: &Requirements,
     ) -> Standing {
-        let all = templates.filter(|template| can_be(template, wanted));
-        all.map(|template| self.standing_in(template, wanted)).reduce(Standing::or).unwrap_or(Standing::Out)
+        let possible = templates.filter(|template| can_be(template, wanted));
+        possible
+            .map(|template| self.standing_in(template, wanted))
+            .reduce(Standing::or)
+            .unwrap_or(Standing::Out)
     }
 
     fn standing_in(&self, template: &Template<'_>, wanted: &Requirements) -> Standing {

@@ -3,15 +3,15 @@
 //! A kept node is a purchase like any other: its price buys its room, and its own pods need not
 //! move. The linear relaxation tells the least that a set of keepers can cost, so the sets that
 //! promise most are tried first: those that are worth most for their price, as many as it takes,
-//! then the best of these with one node or two exchanged. Trying a set is to carry out all steps.
-//! The cheapest outcome is taken, moves and launches counted.
+//! then the best of these with one node or two exchanged. Trying a set is to carry out all
+//! disruptions. The cheapest outcome is taken, moves and launches counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use typed_index_collections::{TiVec, ti_vec};
 
 use super::Start;
-use super::steps::{Parting, Score, Steps};
+use super::disruptions::{Disruptions, Parting, Score};
 use crate::ids::{NodeId, ValuedId};
 use crate::market::templates::NANOS_PER_DOLLAR;
 use crate::search::worth::{Endable, Relaxed, Worth};
@@ -26,26 +26,26 @@ const ATTEMPTS_MAX: usize = 200;
 type Keepers = TiVec<ValuedId, bool>;
 
 /// The cheapest outcome that is found.
-pub(super) fn best<'s, 'p, 'a>(start: &'s Start<'s, 'p, 'a>) -> Steps<'s, 'p, 'a> {
-    let search = Search::of(start);
+pub(super) fn best<'s, 'p, 'a>(start: &'s Start<'s, 'p, 'a>) -> Disruptions<'s, 'p, 'a> {
+    let search = Search::new(start);
     let mut candidates = search.by_worth().into_iter();
     let first = candidates.next().map(|(_, keepers)| keepers).unwrap_or_default();
-    let mut found = Found { steps: search.attempt(&first), keepers: first.clone() };
+    let mut best = Outcome { disruptions: search.attempt(&first), keepers: first.clone() };
     let mut tried = BTreeSet::from([first]);
     for (bound, keepers) in candidates {
-        search.try_instead(&mut found, &mut tried, bound, keepers);
+        search.try_instead(&mut best, &mut tried, bound, keepers);
     }
     loop {
-        let mut neighbours = search.neighbours(&found.keepers).into_iter();
-        if !neighbours.any(|(bound, keepers)| search.try_instead(&mut found, &mut tried, bound, keepers)) {
-            return found.steps;
+        let mut neighbours = search.neighbours(&best.keepers).into_iter();
+        if !neighbours.any(|(bound, keepers)| search.try_instead(&mut best, &mut tried, bound, keepers)) {
+            return best.disruptions;
         }
     }
 }
 
 /// An outcome with the keepers that it is for.
-struct Found<'s, 'p, 'a> {
-    steps: Steps<'s, 'p, 'a>,
+struct Outcome<'s, 'p, 'a> {
+    disruptions: Disruptions<'s, 'p, 'a>,
     keepers: Keepers,
 }
 
@@ -62,7 +62,7 @@ struct Search<'s, 'p, 'a> {
 }
 
 impl<'s, 'p, 'a> Search<'s, 'p, 'a> {
-    fn of(start: &'s Start<'s, 'p, 'a>) -> Self {
+    fn new(start: &'s Start<'s, 'p, 'a>) -> Self {
         let (mut endable, mut pools) = (Vec::new(), BTreeMap::new());
         for (index, pool) in start.pools.iter().enumerate() {
             let free = pool.nodes.iter().copied().filter(|node| start.is_free(*node));
@@ -76,13 +76,13 @@ impl<'s, 'p, 'a> Search<'s, 'p, 'a> {
         }
         let replaced: Vec<NodeId> = start.pools.iter().flat_map(|pool| &pool.replaced).copied().collect();
         let leaving: Vec<&[PlacedPods]> = replaced.iter().map(|node| start.pods_of(*node)).collect();
-        let worth = Worth::of(&start.solution, &endable, &leaving);
+        let worth = Worth::new(&start.solution, &endable, &leaving);
         let going: BTreeSet<NodeId> = start.proposed.iter().flatten().copied().collect();
         let open = worth.nodes.keys().filter(|valued| !going.contains(&worth.nodes[*valued].node));
-        let all = endable.iter().map(|it| it.node).chain(replaced);
+        let may_go = endable.iter().map(|endable| endable.node).chain(replaced);
         let existing = &start.solution.problem.existing;
-        let endable_cost: u64 = all.filter_map(|node| existing[node].saves).sum();
-        let pods = endable.iter().flat_map(|it| it.pods).chain(leaving.into_iter().flatten());
+        let endable_cost: u64 = may_go.filter_map(|node| existing[node].saves).sum();
+        let pods = endable.iter().flat_map(|endable| endable.pods).chain(leaving.into_iter().flatten());
         let moved: usize = pods.map(|pods| pods.count as usize).sum();
         Self {
             open: open.collect(),
@@ -136,9 +136,9 @@ impl<'s, 'p, 'a> Search<'s, 'p, 'a> {
             }
             (self.worth.bound(&relaxed), flipped)
         };
-        let mut all: Vec<(f64, Vec<ValuedId>)> = single.chain(pairs).map(bound).collect();
-        all.sort_by(|(a, x), (b, y)| a.total_cmp(b).then(x.cmp(y)));
-        all.truncate(self.attempts);
+        let mut flips: Vec<(f64, Vec<ValuedId>)> = single.chain(pairs).map(bound).collect();
+        flips.sort_by(|(a, x), (b, y)| a.total_cmp(b).then(x.cmp(y)));
+        flips.truncate(self.attempts);
         let changed = |(bound, flipped): (f64, Vec<ValuedId>)| {
             let mut keepers = keepers.clone();
             for valued in flipped {
@@ -146,17 +146,17 @@ impl<'s, 'p, 'a> Search<'s, 'p, 'a> {
             }
             (bound, keepers)
         };
-        all.into_iter().map(changed).collect()
+        flips.into_iter().map(changed).collect()
     }
 
     /// The first of all nodes that are alike and of which the same is to become.
     fn first_of_kinds(&self, keepers: &Keepers) -> Vec<ValuedId> {
-        let mut known = BTreeSet::new();
+        let mut kinds_seen = BTreeSet::new();
         let is_first = |valued: &ValuedId| {
             let node = &self.worth.nodes[*valued];
             let classes = self.start.pods_of(node.node).iter().map(|pods| (pods.variant.class, pods.count));
             let kind = self.start.kinds.kind_of(node.node);
-            known.insert((keepers[*valued], self.pools[&node.node], kind, classes.collect::<Vec<_>>()))
+            kinds_seen.insert((keepers[*valued], self.pools[&node.node], kind, classes.collect::<Vec<_>>()))
         };
         self.open.iter().copied().filter(is_first).collect()
     }
@@ -165,29 +165,29 @@ impl<'s, 'p, 'a> Search<'s, 'p, 'a> {
     /// better.
     fn try_instead(
         &self,
-        found: &mut Found<'s, 'p, 'a>,
+        best: &mut Outcome<'s, 'p, 'a>,
         tried: &mut BTreeSet<Keepers>,
         bound: f64,
         keepers: Keepers,
     ) -> bool {
-        let best: Score = found.steps.score();
+        let least: Score = best.disruptions.score();
         if tried.len() >= self.attempts
-            || self.fixed + bound >= best.cost as f64 / NANOS_PER_DOLLAR
+            || self.fixed + bound >= least.cost as f64 / NANOS_PER_DOLLAR
             || (self.start.solution.problem.options.time_is_up)()
             || !tried.insert(keepers.clone())
         {
             return false;
         }
-        let steps = self.attempt(&keepers);
-        let is_better = steps.score() < best;
+        let disruptions = self.attempt(&keepers);
+        let is_better = disruptions.score() < least;
         if is_better {
-            *found = Found { steps, keepers };
+            *best = Outcome { disruptions, keepers };
         }
         is_better
     }
 
-    /// Carries out all steps with some keepers.
-    fn attempt(&self, keepers: &Keepers) -> Steps<'s, 'p, 'a> {
+    /// Carries out all disruptions with some keepers.
+    fn attempt(&self, keepers: &Keepers) -> Disruptions<'s, 'p, 'a> {
         let mut parting: Vec<Parting> = self.start.pools.iter().map(|_| Parting::default()).collect();
         for (node, is_kept) in self.worth.nodes.iter().zip(keepers).rev() {
             let of_pool = &mut parting[self.pools[&node.node]];
@@ -199,6 +199,6 @@ impl<'s, 'p, 'a> Search<'s, 'p, 'a> {
             };
             list.push(node.node);
         }
-        Steps::of(self.start, &parting)
+        Disruptions::run_all(self.start, &parting)
     }
 }

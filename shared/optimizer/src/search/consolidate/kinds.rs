@@ -22,22 +22,22 @@ struct Kind<'p> {
 /// The kind of each existing node. Nodes are many and their kinds few, so what is asked of kinds is
 /// asked once.
 pub(super) struct Kinds<'p> {
-    all: TiVec<KindId, Kind<'p>>,
+    kinds: TiVec<KindId, Kind<'p>>,
     by_node: TiVec<NodeId, KindId>,
 }
 
 impl<'p> Kinds<'p> {
     pub(super) fn new(problem: &'p Problem<'_>) -> Self {
-        let (mut all, mut known) = (TiVec::new(), BTreeMap::new());
+        let (mut kinds, mut by_kind) = (TiVec::new(), BTreeMap::new());
         let by_node = problem.existing.iter().map(|node| {
             let kind = Kind {
                 instance_type: node.label(INSTANCE_TYPE),
                 capacity_type: node.label(CAPACITY_TYPE),
                 zone: node.label(ZONE),
             };
-            *known.entry(kind).or_insert_with(|| all.push_and_get_key(kind))
+            *by_kind.entry(kind).or_insert_with(|| kinds.push_and_get_key(kind))
         });
-        Self { by_node: by_node.collect(), all }
+        Self { by_node: by_node.collect(), kinds }
     }
 
     pub(super) fn kind_of(&self, node: NodeId) -> KindId {
@@ -46,7 +46,7 @@ impl<'p> Kinds<'p> {
 
     /// The kinds that a new node may be: of its type, paid for alike, in its zone.
     pub(super) fn bought_by(&self, problem: &Problem<'_>, new: &NewNode) -> BTreeSet<KindId> {
-        let kinds = self.all.iter_enumerated();
+        let kinds = self.kinds.iter_enumerated();
         kinds.filter(|(_, kind)| kind.is_bought_by(problem, new)).map(|(id, _)| id).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! The search for the best machine for one lead.
+//! The search for the best machine for one seed.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use crate::ids::PurchaseId;
 use crate::market::offers::{self, Fitting, MinValues};
 use crate::market::purchases::{Purchases, capacity_of};
 use crate::market::templates::{NANOS_PER_DOLLAR, zones_in};
-use crate::search::bins::Bin;
-use crate::search::fill::{self, Extent, Filling, Lead, Party};
+use crate::search::fill::{self, Extent, FillInputs, Filling, Seed};
+use crate::search::item_types::ItemType;
 use crate::search::prices::Prices;
 use crate::search::prospects::Prospects;
 use crate::search::random::Random;
@@ -25,8 +25,8 @@ const MACHINES_RANKED: usize = 256;
 /// Among how many sizes of machines one is drawn.
 const SIZES_DRAWN: usize = 12;
 
-/// The best filling of one lead.
-pub(super) struct Found {
+/// The best filling of one seed.
+pub(super) struct FilledMachine {
     pub(super) filling: Filling,
     pub(super) purchase: PurchaseId,
     pub(super) ratio: f64,
@@ -36,9 +36,9 @@ pub(super) struct MachineSearch<'s, 'p, 'a> {
     pub(super) solution: &'s Solution<'p, 'a>,
     pub(super) prices: &'s Prices,
     pub(super) total_worth: f64,
-    pub(super) party: Party<'s>,
-    pub(super) bin: &'s Bin<'s>,
-    pub(super) lead: Lead,
+    pub(super) inputs: FillInputs<'s>,
+    pub(super) item_type: &'s ItemType<'s>,
+    pub(super) seed: Seed,
     pub(super) admitted: &'s Purchases,
 }
 
@@ -79,39 +79,39 @@ impl<'s> Tries<'s> {
 impl MachineSearch<'_, '_, '_> {
     /// The best filling: a full machine, or else the first pods alone, where full nodes offer too
     /// few kinds of machines.
-    pub(super) fn best(&self, purchases: &Purchases) -> Option<Found> {
+    pub(super) fn best(&self, purchases: &Purchases) -> Option<FilledMachine> {
         self.reserved(purchases).or_else(|| self.full(purchases)).or_else(|| self.alone(purchases))
     }
 
     /// Reserved machines are paid for: whichever takes the most comes first.
-    fn reserved(&self, purchases: &Purchases) -> Option<Found> {
-        let reserved = purchases.iter().filter(|it| capacity_of(*it) == CapacityType::Reserved);
-        let mut best: Option<(f64, Found)> = None;
+    fn reserved(&self, purchases: &Purchases) -> Option<FilledMachine> {
+        let reserved = purchases.iter().filter(|purchase| capacity_of(*purchase) == CapacityType::Reserved);
+        let mut best: Option<(f64, FilledMachine)> = None;
         for purchase in reserved {
-            let mut zones = zones_in(self.bin.selected.selection.zones);
-            if !zones.any(|zone| self.solution.is_reservation_left(self.party.template, purchase, zone)) {
+            let mut zones = zones_in(self.item_type.selected.selection.zones);
+            if !zones.any(|zone| self.solution.is_reservation_left(self.inputs.template, purchase, zone)) {
                 continue;
             }
-            let Some(filling) = fill::fill(self.party, purchase, self.lead, Extent::WholeMachine) else {
+            let Some(filling) = fill::fill(self.inputs, purchase, self.seed, Extent::WholeMachine) else {
                 continue;
             };
             let worth = filling.worth_of_peers + filling.worth_of_others;
             if best.as_ref().is_none_or(|(most, _)| worth > *most) {
-                best = Some((worth, Found { filling, purchase, ratio: 0.0 }));
+                best = Some((worth, FilledMachine { filling, purchase, ratio: 0.0 }));
             }
         }
-        best.map(|(_, found)| found)
+        best.map(|(_, machine)| machine)
     }
 
     /// The best filling of any candidate that has a price. Flexibility is weighed within each
     /// capacity type and cost between them: an inflexible spot node is no reason to pay for
     /// on-demand.
-    fn full(&self, purchases: &Purchases) -> Option<Found> {
-        let mut best: [Option<(Score, Found)>; 2] = [None, None];
+    fn full(&self, purchases: &Purchases) -> Option<FilledMachine> {
+        let mut best: [Option<(Score, FilledMachine)>; 2] = [None, None];
         let mut tries = Tries::default();
         for (bound, purchase) in self.ranked(purchases) {
             let kind = usize::from(capacity_of(purchase) == CapacityType::OnDemand);
-            let is_beaten = |best: &Option<(Score, Found)>, by: fn(&Score) -> f64| {
+            let is_beaten = |best: &Option<(Score, FilledMachine)>, by: fn(&Score) -> f64| {
                 best.as_ref().is_some_and(|(score, _)| {
                     score.apart == 0 && score.types_lacking == 0 && by(score) <= bound
                 })
@@ -120,29 +120,29 @@ impl MachineSearch<'_, '_, '_> {
             {
                 continue;
             }
-            if !tries.note(purchase, self.party.template.room(purchase)) {
+            if !tries.note(purchase, self.inputs.template.room(purchase)) {
                 continue;
             }
-            let Some(filling) = fill::fill(self.party, purchase, self.lead, Extent::WholeMachine) else {
+            let Some(filling) = fill::fill(self.inputs, purchase, self.seed, Extent::WholeMachine) else {
                 continue;
             };
             let Some(score) = self.score(&filling) else { continue };
             if best[kind].as_ref().is_none_or(|(other, _)| score < *other) {
-                best[kind] = Some((score, Found { filling, purchase, ratio: score.ratio }));
+                best[kind] = Some((score, FilledMachine { filling, purchase, ratio: score.ratio }));
             }
         }
-        let found = best.into_iter().flatten();
-        let least = found.min_by(|(a, _), (b, _)| a.apart.cmp(&b.apart).then(a.least.total_cmp(&b.least)));
-        least.map(|(_, found)| found)
+        let machines = best.into_iter().flatten();
+        let least = machines.min_by(|(a, _), (b, _)| a.apart.cmp(&b.apart).then(a.least.total_cmp(&b.least)));
+        least.map(|(_, machine)| machine)
     }
 
     /// A full machine that is drawn among the most promising of each size, the better ones more
     /// often.
-    pub(super) fn drawn(&self, purchases: &Purchases, random: &mut Random) -> Option<Found> {
+    pub(super) fn drawn(&self, purchases: &Purchases, random: &mut Random) -> Option<FilledMachine> {
         let mut sizes: Vec<(i64, i64)> = Vec::new();
         let mut machines = Vec::new();
         for (_, purchase) in self.ranked(purchases) {
-            let room = self.party.template.room(purchase);
+            let room = self.inputs.template.room(purchase);
             let size = (room[Dimensions::CPU], room[Dimensions::MEMORY]);
             if !sizes.contains(&size) {
                 sizes.push(size);
@@ -150,20 +150,20 @@ impl MachineSearch<'_, '_, '_> {
             }
         }
         machines.truncate(SIZES_DRAWN);
-        let place = random.below(machines.len().max(1)).min(random.below(machines.len().max(1)));
-        let purchase = machines.get(place).copied().or_else(|| purchases.iter().next())?;
-        let filling = fill::fill(self.party, purchase, self.lead, Extent::WholeMachine)?;
-        Some(Found { filling, purchase, ratio: 0.0 })
+        let rank = random.below(machines.len().max(1)).min(random.below(machines.len().max(1)));
+        let purchase = machines.get(rank).copied().or_else(|| purchases.iter().next())?;
+        let filling = fill::fill(self.inputs, purchase, self.seed, Extent::WholeMachine)?;
+        Some(FilledMachine { filling, purchase, ratio: 0.0 })
     }
 
     /// Candidates by the least cost for their worth that a perfect filling would reach.
     fn ranked(&self, purchases: &Purchases) -> Vec<(f64, PurchaseId)> {
-        let template = self.party.template;
-        let prospects = Prospects::of(self.party);
-        let contenders = self.prices.contenders(&self.bin.selected, template).into_iter();
+        let template = self.inputs.template;
+        let prospects = Prospects::new(self.inputs);
+        let contenders = self.prices.contenders(&self.item_type.selected, template).into_iter();
         let contenders = contenders.filter(|(_, purchase)| purchases.contains(*purchase));
         let ratio = |(cost, purchase): (f64, PurchaseId)| {
-            (prospects.ratio(cost, template.room(purchase), self.party), purchase)
+            (prospects.ratio(cost, template.room(purchase), self.inputs), purchase)
         };
         let mut ranked: Vec<(f64, PurchaseId)> = contenders.map(ratio).collect();
         let order = |(a, x): &(f64, PurchaseId), (b, y): &(f64, PurchaseId)| a.total_cmp(b).then(x.cmp(y));
@@ -177,9 +177,9 @@ impl MachineSearch<'_, '_, '_> {
 
     /// `None` when the pool's minValues cannot be kept with this filling.
     pub(super) fn score(&self, filling: &Filling) -> Option<Score> {
-        let template = self.party.template;
+        let template = self.inputs.template;
         let options = self.solution.problem.options;
-        let min_values = MinValues::of(template);
+        let min_values = MinValues::new(template);
         if !min_values.is_empty() && options.min_values == MinValuesPolicy::Strict {
             let fitting = self.fitting(filling);
             offers::offered(template, &fitting, &min_values, options)?;
@@ -192,13 +192,14 @@ impl MachineSearch<'_, '_, '_> {
         // What fills the gaps pays for its place, though never for that of those the node is for.
         let ratio = |price: f64| {
             let cost = (price + template.node_price as f64) / NANOS_PER_DOLLAR * risk;
-            let own = (cost - filling.worth_of_others).max(filling.worth_of_peers * super::OWN_SHARE_MIN);
-            own / filling.worth_of_peers.max(f64::MIN_POSITIVE)
+            let paid = (cost - filling.worth_of_others).max(filling.worth_of_peers * super::OWN_SHARE_MIN);
+            paid / filling.worth_of_peers.max(f64::MIN_POSITIVE)
         };
         let types_lacking = if is_spot { self.lacking(prices.len()) } else { 0 };
-        let apart = self.lead.whole.map_or(0, |member| {
-            let here = filling.members.iter().find(|(other, _)| *other == member).map_or(0, |(_, n)| *n);
-            self.party.bins.members[member].left - here
+        let apart = self.seed.whole_lot.map_or(0, |pending| {
+            let here =
+                filling.pending_lots.iter().find(|(other, _)| *other == pending).map_or(0, |(_, n)| *n);
+            self.inputs.item_types.pending_lots[pending].remaining - here
         });
         Some(Score {
             apart,
@@ -210,7 +211,7 @@ impl MachineSearch<'_, '_, '_> {
 
     /// The prices of the cheapest machines that carry a filling, at most so many.
     fn cheapest(&self, filling: &Filling, count: usize) -> Vec<u64> {
-        let template = self.party.template;
+        let template = self.inputs.template;
         let purchases = self.purchases(filling);
         let order = template.by_price(filling.zones);
         let carriers = order.carriers(filling.capacity_type, &filling.load.packed);
@@ -219,26 +220,28 @@ impl MachineSearch<'_, '_, '_> {
     }
 
     /// How many types a spot node lacks of those that the pool could offer for one pod.
-    fn lacking(&self, found: usize) -> usize {
+    fn lacking(&self, offered: usize) -> usize {
         let wanted = self.solution.problem.options.spot_types_min;
-        let spot = self.bin.purchases.iter().filter(|it| capacity_of(*it) == CapacityType::Spot);
-        if spot.take(wanted).count() < wanted { 0 } else { wanted.saturating_sub(found) }
+        let spot =
+            self.item_type.purchases.iter().filter(|purchase| capacity_of(*purchase) == CapacityType::Spot);
+        if spot.take(wanted).count() < wanted { 0 } else { wanted.saturating_sub(offered) }
     }
 
     /// The machines that all pods of a filling may be on.
     fn purchases(&self, filling: &Filling) -> Purchases {
         let mut purchases = self.admitted.clone();
-        for (guest, _) in &filling.guests {
-            purchases.intersect(&self.party.guests[*guest].bin.purchases);
+        for (candidate, _) in &filling.candidates {
+            purchases.intersect(&self.inputs.candidates[*candidate].item_type.purchases);
         }
         purchases
     }
 
     fn fitting(&self, filling: &Filling) -> Fitting {
-        let (template, purchases) = (self.party.template, self.purchases(filling));
+        let (template, purchases) = (self.inputs.template, self.purchases(filling));
         let order = template.by_price(filling.zones);
-        let bought =
-            |way| order.carriers(way, &filling.load.packed).filter(|(_, it)| purchases.contains(*it));
+        let bought = |way| {
+            order.carriers(way, &filling.load.packed).filter(|(_, purchase)| purchases.contains(*purchase))
+        };
         Fitting {
             purchases: bought(filling.capacity_type).map(|(_, purchase)| purchase).collect(),
             zones: filling.zones,
@@ -246,11 +249,11 @@ impl MachineSearch<'_, '_, '_> {
         }
     }
 
-    fn alone(&self, purchases: &Purchases) -> Option<Found> {
+    fn alone(&self, purchases: &Purchases) -> Option<FilledMachine> {
         self.ranked(purchases).into_iter().find_map(|(_, purchase)| {
-            let filling = fill::fill(self.party, purchase, self.lead, Extent::LeadOnly)?;
+            let filling = fill::fill(self.inputs, purchase, self.seed, Extent::SeedOnly)?;
             let score = self.score(&filling)?;
-            Some(Found { filling, purchase, ratio: score.ratio })
+            Some(FilledMachine { filling, purchase, ratio: score.ratio })
         })
     }
 }

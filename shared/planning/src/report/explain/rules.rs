@@ -20,7 +20,7 @@ impl Reasons<'_, '_, '_> {
         if lots.peek().is_none()
             && let Some(rule) = self.rule_without_domain(id, asked)
         {
-            let key = problem.groups.all[rule.group].key;
+            let key = problem.groups.list[rule.group].key;
             let reason = format!("its nodes have no {key} that the pod may be in");
             return Some(Refusal::Topology { rule: rule.describe(key), reason });
         }
@@ -28,7 +28,7 @@ impl Reasons<'_, '_, '_> {
         // A new node has no pod yet that an affinity could select.
         let is_alone = |rule: &Rule| rule.is_per_host && rule.kind == RuleKind::Affinity;
         let rule = broken.or_else(|| self.rules(asked).find(is_alone))?;
-        let key = problem.groups.all[rule.group].key;
+        let key = problem.groups.list[rule.group].key;
         let reason = match rule.kind {
             RuleKind::Spread { min_domains, .. } => {
                 self.spread_reason(id, asked, &rule, min_domains).unwrap_or_else(|| reason(&rule, key))
@@ -42,7 +42,7 @@ impl Reasons<'_, '_, '_> {
     fn rule_without_domain(&self, id: TemplateId, asked: &Asked) -> Option<Rule> {
         let problem = self.solution.problem;
         let is_without = |rule: &Rule| {
-            let key = problem.groups.all[rule.group].key;
+            let key = problem.groups.list[rule.group].key;
             let values = problem.templates()[id].values_of(key);
             !rule.is_per_host && !values.iter().any(|value| asked.with_volumes.allow(key, value))
         };

@@ -32,7 +32,7 @@ pub(super) struct Sieve<'a> {
 impl<'a> Sieve<'a> {
     /// All types of the template's class.
     pub(super) fn new(template: &'a Template<'a>) -> Self {
-        let purchases = Purchases::of(template.purchases(), |_| true);
+        let purchases = Purchases::passing(template.purchases(), |_| true);
         let mut sieve = Self { template, purchases, steps: Vec::new() };
         sieve.note(template.class_shown());
         sieve
@@ -196,7 +196,7 @@ impl<'a> Sieve<'a> {
     /// What the pool's minValues leave, where they are strict.
     pub(super) fn min_values(&mut self, options: &Options<'_>, wanted: &Requirements) {
         let template = self.template;
-        let min_values = MinValues::of(template);
+        let min_values = MinValues::new(template);
         if min_values.is_empty() || options.min_values != MinValuesPolicy::Strict {
             return;
         }

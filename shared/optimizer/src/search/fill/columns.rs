@@ -1,10 +1,10 @@
-//! Which guest next: the one that is worth most for the share of the free room that it takes.
+//! Which candidate next: the one that is worth most for the share of the free room that it takes.
 
 use typed_index_collections::{TiSlice, TiVec};
 
-use super::{Guest, Role};
+use super::{Candidate, Role};
 use crate::amounts;
-use crate::ids::{CandidateId, GuestId, PurchaseId, SampleId};
+use crate::ids::{CandidateId, EntryId, PurchaseId, SampleId};
 
 /// What breaks ties between pods that are worth nothing, in dollars per hour.
 const TINY: f64 = 1e-9;
@@ -20,57 +20,58 @@ const NEAR_BEST: f64 = 0.7;
 /// What a candidate weighs that is out.
 const OUT: f64 = -1.0;
 
-/// Guests as columns of numbers, which processors go through fastest.
+/// Candidates as columns of numbers, which processors go through fastest.
 #[derive(Debug, Default)]
-pub(in crate::search) struct Candidates {
-    /// Which guest each is.
-    guests: TiVec<CandidateId, GuestId>,
+pub(in crate::search) struct Columns {
+    /// Which candidate each is.
+    candidates: TiVec<EntryId, CandidateId>,
     /// What a pod of each is worth, with larger ones ahead of smaller ones.
-    weights: TiVec<CandidateId, f64>,
-    /// What each asks of labels; `samples` are guests that ask for it.
-    selected: TiVec<CandidateId, SampleId>,
-    samples: TiVec<SampleId, GuestId>,
+    weights: TiVec<EntryId, f64>,
+    /// What each asks of labels; `samples` are candidates that ask for it.
+    selected: TiVec<EntryId, SampleId>,
+    samples: TiVec<SampleId, CandidateId>,
     /// What a pod of each takes, resource by resource.
-    requests: Vec<TiVec<CandidateId, f64>>,
+    requests: Vec<TiVec<EntryId, f64>>,
     /// How many are out.
     out: usize,
     /// The places that may still be best, and what all others are worth less than.
-    short_list: Vec<CandidateId>,
+    short_list: Vec<EntryId>,
     least_listed: f64,
     /// What a unit of each resource is worth on the node that is opened.
     unit_prices: Vec<f64>,
     /// How much a share of each resource of the machine counts.
     emphasis: Vec<f64>,
-    shares: TiVec<CandidateId, f64>,
-    excess: TiVec<CandidateId, f64>,
+    shares: TiVec<EntryId, f64>,
+    excess: TiVec<EntryId, f64>,
 }
 
-impl Candidates {
-    /// The guests of one kind: peers by what room is worth to the lead, others by what they would
-    /// cost elsewhere.
-    pub(in crate::search) fn of(
-        guests: &TiSlice<GuestId, Guest<'_>>,
+impl Columns {
+    /// The candidates of one kind: peers by what room is worth to the seed, others by what they
+    /// would cost elsewhere.
+    pub(in crate::search) fn new(
+        candidates: &TiSlice<CandidateId, Candidate<'_>>,
         unit_prices: &[f64],
         role: Role,
     ) -> Self {
-        let mut candidates = Self { unit_prices: unit_prices.to_vec(), ..Self::default() };
-        candidates.requests.resize(unit_prices.len(), TiVec::new());
-        for (id, guest) in guests.iter_enumerated().filter(|(_, guest)| guest.role == role) {
-            for (row, amount) in candidates.requests.iter_mut().zip(guest.bin.size.request) {
+        let mut columns = Self { unit_prices: unit_prices.to_vec(), ..Self::default() };
+        columns.requests.resize(unit_prices.len(), TiVec::new());
+        for (id, candidate) in candidates.iter_enumerated().filter(|(_, candidate)| candidate.role == role) {
+            for (row, amount) in columns.requests.iter_mut().zip(candidate.item_type.size.request) {
                 row.push(*amount as f64);
             }
             let worth = match role {
-                Role::Peer => amounts::worth(guest.bin.size.request, unit_prices),
-                Role::Other => guest.worth,
+                Role::Peer => amounts::worth(candidate.item_type.size.request, unit_prices),
+                Role::Other => candidate.worth,
             };
-            let selection = |guest: GuestId| guests[guest].bin.selected.id;
-            let known = candidates.samples.position(|other| selection(*other) == guest.bin.selected.id);
-            let selected = known.unwrap_or_else(|| candidates.samples.push_and_get_key(id));
-            candidates.selected.push(selected);
-            candidates.guests.push(id);
-            candidates.weights.push((worth + TINY).powf(SIZE_EXPONENT));
+            let selection = |candidate: CandidateId| candidates[candidate].item_type.selected.id;
+            let sample =
+                columns.samples.position(|other| selection(*other) == candidate.item_type.selected.id);
+            let selected = sample.unwrap_or_else(|| columns.samples.push_and_get_key(id));
+            columns.selected.push(selected);
+            columns.candidates.push(id);
+            columns.weights.push((worth + TINY).powf(SIZE_EXPONENT));
         }
-        candidates
+        columns
     }
 
     /// Those that may be on a machine as far as labels say.
@@ -78,15 +79,16 @@ impl Candidates {
         &self,
         purchase: PurchaseId,
         room: &[i64],
-        guests: &TiSlice<GuestId, Guest<'_>>,
+        candidates: &TiSlice<CandidateId, Candidate<'_>>,
     ) -> Self {
-        let may_be = |guest: &GuestId| guests[*guest].bin.selected.selection.purchases.contains(purchase);
+        let may_be = |candidate: &CandidateId| {
+            candidates[*candidate].item_type.selected.selection.purchases.contains(purchase)
+        };
         let may_be: TiVec<SampleId, bool> = self.samples.iter().map(may_be).collect();
-        let admitted: Vec<CandidateId> =
-            self.guests.keys().filter(|place| may_be[self.selected[*place]]).collect();
-        let pick = |row: &TiVec<CandidateId, f64>| admitted.iter().map(|place| row[*place]).collect();
+        let admitted: Vec<EntryId> = self.candidates.keys().filter(|id| may_be[self.selected[*id]]).collect();
+        let pick = |row: &TiVec<EntryId, f64>| admitted.iter().map(|id| row[*id]).collect();
         Self {
-            guests: admitted.iter().map(|place| self.guests[*place]).collect(),
+            candidates: admitted.iter().map(|id| self.candidates[*id]).collect(),
             weights: pick(&self.weights),
             requests: self.requests.iter().map(pick).collect(),
             emphasis: emphasis(room, &self.unit_prices),
@@ -94,63 +96,63 @@ impl Candidates {
         }
     }
 
-    /// The place of the best candidate: what is scarce goes to those that need little of it, and
+    /// The entry of the best candidate: what is scarce goes to those that need little of it, and
     /// large pods come before small ones. Those that do not fit any more are out, since room never
     /// grows.
     ///
     /// As room shrinks, so does what every candidate is worth for its share of it. Those that came
     /// near the best one are on a short list; as long as one of them is worth more than all others
     /// were, the others need no look.
-    pub(super) fn best(&mut self, free: &[i64]) -> Option<CandidateId> {
-        let known = self.best_of_short_list(free);
-        known.or_else(|| self.best_of_all(free))
+    pub(super) fn best(&mut self, free: &[i64]) -> Option<EntryId> {
+        let listed = self.best_of_short_list(free);
+        listed.or_else(|| self.best_of_all(free))
     }
 
-    fn best_of_short_list(&mut self, free: &[i64]) -> Option<CandidateId> {
+    fn best_of_short_list(&mut self, free: &[i64]) -> Option<EntryId> {
         let (mut most, mut best) = (self.least_listed, None);
-        for place in &self.short_list {
+        for id in &self.short_list {
             let (mut share, mut fits) = (0.0, true);
             for ((row, free), emphasis) in self.requests.iter().zip(free).zip(&self.emphasis) {
                 let free = *free as f64;
-                fits &= row[*place] <= free;
-                share += row[*place] * part(free, *emphasis);
+                fits &= row[*id] <= free;
+                share += row[*id] * part(free, *emphasis);
             }
             if !fits {
-                self.weights[*place] = OUT;
+                self.weights[*id] = OUT;
             }
-            if self.weights[*place] > most * share {
-                (most, best) = (self.weights[*place] / share.max(f64::MIN_POSITIVE), Some(*place));
+            if self.weights[*id] > most * share {
+                (most, best) = (self.weights[*id] / share.max(f64::MIN_POSITIVE), Some(*id));
             }
         }
         best
     }
 
-    fn best_of_all(&mut self, free: &[i64]) -> Option<CandidateId> {
+    fn best_of_all(&mut self, free: &[i64]) -> Option<EntryId> {
         self.sweep();
         self.weigh(free);
         let (mut most, mut best) = (0.0, None);
-        for (place, (weight, share)) in self.weights.iter().zip(&self.shares).enumerate() {
+        for (id, (weight, share)) in self.weights.iter().zip(&self.shares).enumerate() {
             // Compared without dividing, which takes longest; hardly any place is better than all
             // before it.
             if *weight > most * share {
-                (most, best) = (weight / share.max(f64::MIN_POSITIVE), Some(place.into()));
+                (most, best) = (weight / share.max(f64::MIN_POSITIVE), Some(id.into()));
             }
         }
         self.least_listed = most * NEAR_BEST;
         self.short_list.clear();
         let values = self.weights.iter().zip(&self.shares).enumerate();
         let near = values.filter(|(_, (weight, share))| **weight > self.least_listed * **share);
-        self.short_list.extend(near.map(|(place, _)| CandidateId::from(place)));
+        self.short_list.extend(near.map(|(id, _)| EntryId::from(id)));
         best
     }
 
-    /// Which guest a candidate is.
-    pub(super) fn guest(&self, id: CandidateId) -> GuestId {
-        self.guests[id]
+    /// Which candidate an entry is.
+    pub(super) fn candidate(&self, id: EntryId) -> CandidateId {
+        self.candidates[id]
     }
 
-    /// A candidate has nothing more to offer.
-    pub(super) fn rule_out(&mut self, id: CandidateId) {
+    /// An entry has nothing more to offer.
+    pub(super) fn rule_out(&mut self, id: EntryId) {
         self.weights[id] = OUT;
     }
 
@@ -182,12 +184,11 @@ impl Candidates {
         if self.out * SWEPT_AT <= self.weights.len() {
             return;
         }
-        let kept: Vec<CandidateId> =
-            self.weights.keys().filter(|place| self.weights[*place] >= 0.0).collect();
+        let kept: Vec<EntryId> = self.weights.keys().filter(|id| self.weights[*id] >= 0.0).collect();
         for row in self.requests.iter_mut().chain([&mut self.weights]) {
             keep(row, &kept);
         }
-        keep(&mut self.guests, &kept);
+        keep(&mut self.candidates, &kept);
         self.out = 0;
     }
 }
@@ -208,9 +209,9 @@ fn emphasis(room: &[i64], unit_prices: &[f64]) -> Vec<f64> {
 }
 
 /// Keeps the values at some places, which are in ascending order.
-fn keep<T: Copy>(row: &mut TiVec<CandidateId, T>, kept: &[CandidateId]) {
+fn keep<T: Copy>(row: &mut TiVec<EntryId, T>, kept: &[EntryId]) {
     for (to, from) in kept.iter().enumerate() {
-        row[CandidateId::from(to)] = row[*from];
+        row[EntryId::from(to)] = row[*from];
     }
     row.truncate(kept.len());
 }

@@ -1,9 +1,10 @@
-//! Steps: nodes that do not stay are ended, many at a time, the dearest for what they carry first.
+//! Disruptions: nodes that do not stay are ended, many at a time, the dearest for what they carry
+//! first.
 //!
 //! The free room of nodes that stay is the first that pods move to; a node that pods move to is not
-//! ended by a later step. What an earlier run has proposed is tried before anything else: it is to
-//! be found again, however much the cluster has changed around it. No step buys again what it ends:
-//! that node stays instead.
+//! ended by a later disruption. What an earlier run has proposed is tried before anything else: it
+//! is to be found again, however much the cluster has changed around it. No disruption buys again
+//! what it ends: that node stays instead.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,14 +16,14 @@ use outrigger_policy::disruption::DisruptionSettings;
 use typed_index_collections::{TiSlice, TiVec, ti_vec};
 
 use super::parts::{Sizes, parts};
-use super::{AtOnce, Consolidated, Counts, PoolNodes, Start, Stays, Step};
+use super::{AtOnce, Consolidated, Counts, Disruption, PoolNodes, Start, Unconsolidatable};
 use crate::ids::{ClassId, NewNodeId, NodeId, PurchaseId};
 use crate::search::construct::recreate;
 use crate::search::prices::Prices;
 use crate::search::worst_fit::worst_fit;
 use crate::solution::{NewNode, Objective, PlacedPods, Solution};
 
-/// What a step must do to be kept.
+/// What a disruption must do to be kept.
 #[derive(Clone, Copy)]
 enum Demand<'s> {
     /// Save enough, in commands that end so many nodes each.
@@ -42,7 +43,7 @@ pub(super) struct Parting {
     pub(super) keepers: Vec<NodeId>,
 }
 
-/// What steps come to; less is better.
+/// What disruptions come to; less is better.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Score {
     /// Nano-dollars per hour of all nodes, and what moves count.
@@ -50,13 +51,13 @@ pub(super) struct Score {
     evictions: usize,
 }
 
-/// Steps that are carried out one after another.
-pub(super) struct Steps<'s, 'p, 'a> {
+/// Disruptions that are carried out one after another.
+pub(super) struct Disruptions<'s, 'p, 'a> {
     start: &'s Start<'s, 'p, 'a>,
     solution: Solution<'p, 'a>,
     current: Objective,
-    done: Vec<Step>,
-    stays: BTreeMap<NodeId, Stays>,
+    done: Vec<Disruption>,
+    unconsolidatable: BTreeMap<NodeId, Unconsolidatable>,
     /// The nodes that pods were moved to.
     takes_in: TiVec<NodeId, bool>,
     /// The nodes that may be ended for money, and may stay instead of what would be bought.
@@ -65,42 +66,50 @@ pub(super) struct Steps<'s, 'p, 'a> {
     moves: u64,
 }
 
-impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
-    /// Carries out all steps that are worth it, with the nodes of each pool parted so.
-    pub(super) fn of(start: &'s Start<'s, 'p, 'a>, parting: &[Parting]) -> Self {
+impl<'s, 'p, 'a> Disruptions<'s, 'p, 'a> {
+    /// Carries out all disruptions that are worth it, with the nodes of each pool parted so.
+    pub(super) fn run_all(start: &'s Start<'s, 'p, 'a>, parting: &[Parting]) -> Self {
         let solution = start.solution.clone();
-        let mut steps = Self {
+        let mut disruptions = Self {
             current: solution.objective(),
             takes_in: ti_vec![false; solution.existing.len()],
-            endable: parting.iter().flat_map(|it| it.empty.iter().chain(&it.loaded)).copied().collect(),
+            endable: parting
+                .iter()
+                .flat_map(|parting| parting.empty.iter().chain(&parting.loaded))
+                .copied()
+                .collect(),
             start,
             solution,
             done: Vec::new(),
-            stays: BTreeMap::new(),
+            unconsolidatable: BTreeMap::new(),
             moves: 0,
         };
-        steps.run(parting);
-        steps
+        disruptions.run(parting);
+        disruptions
     }
 
     pub(super) fn score(&self) -> Score {
-        let evictions = self.done.iter().map(|step| step.evictions).sum();
+        let evictions = self.done.iter().map(|disruption| disruption.evictions).sum();
         Score { cost: self.current.cost.saturating_add(self.moves), evictions }
     }
 
-    pub(super) fn told(self) -> Consolidated<'p, 'a> {
-        Consolidated { solution: self.solution, steps: self.done, stays: self.stays }
+    pub(super) fn into_consolidated(self) -> Consolidated<'p, 'a> {
+        Consolidated {
+            solution: self.solution,
+            disruptions: self.done,
+            unconsolidatable: self.unconsolidatable,
+        }
     }
 
     fn run(&mut self, parting: &[Parting]) {
         let pools = self.start.pools;
         for pool in pools {
             // What takes room on a node with a pod that could be nowhere else is not known.
-            let all = pool.nodes.iter().chain(&pool.replaced).copied();
-            let stuck: Vec<NodeId> = all.filter(|node| !self.start.is_free(*node)).collect();
+            let pool_nodes = pool.nodes.iter().chain(&pool.replaced).copied();
+            let stuck: Vec<NodeId> = pool_nodes.filter(|node| !self.start.is_free(*node)).collect();
             self.set_closed(&stuck, true);
             let of_pool = pool.nodes.iter().filter(|node| !self.start.is_free(**node));
-            self.stays.extend(of_pool.map(|node| (*node, Stays::NoPlace(None))));
+            self.unconsolidatable.extend(of_pool.map(|node| (*node, Unconsolidatable::NoPlace(None))));
             self.set_closed(&pool.replaced, true);
         }
         // No pod moves to a node that is to go as well.
@@ -117,8 +126,10 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
             self.end_many(&parting.loaded, pool.loaded, &mut ended, pool);
         }
         for (pool, parting) in pools.iter().zip(parting) {
-            let all = parting.keepers.iter().chain(&parting.empty).chain(&parting.loaded);
-            for node in all.copied().filter(|node| !self.stays.contains_key(node)).collect::<Vec<_>>() {
+            let nodes = parting.keepers.iter().chain(&parting.empty).chain(&parting.loaded);
+            for node in
+                nodes.copied().filter(|node| !self.unconsolidatable.contains_key(node)).collect::<Vec<_>>()
+            {
                 if !self.solution.ended[node] {
                     self.end_one(node, Demand::Saving(&pool.settings, Sizes::WHOLE));
                 }
@@ -135,8 +146,8 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
     /// Ends what an earlier run has proposed for a pool, as far as that is worth it still; says how
     /// many nodes.
     fn end_proposed(&mut self, pool: &PoolNodes) -> usize {
-        let known: BTreeSet<NodeId> = pool.nodes.iter().copied().collect();
-        let may_end = |node: &NodeId| known.contains(node) && self.start.is_free(*node);
+        let pool_nodes: BTreeSet<NodeId> = pool.nodes.iter().copied().collect();
+        let may_end = |node: &NodeId| pool_nodes.contains(node) && self.start.is_free(*node);
         let proposed = self.start.proposed.iter();
         let of_pool: Vec<&Vec<NodeId>> = proposed.filter(|nodes| nodes.iter().all(may_end)).collect();
         let mut ended = 0;
@@ -169,30 +180,30 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
     /// Ends nodes of a pool, as many at a time as is worth it; the others are opened to the pods of
     /// others. `ended` counts those of the pool.
     fn end_many(&mut self, nodes: &[NodeId], at_once: AtOnce, ended: &mut usize, pool: &PoolNodes) {
-        let mut left = nodes.to_vec();
+        let mut remaining = nodes.to_vec();
         let mut refused = 0;
         loop {
-            left.retain(|node| self.is_going(*node));
-            if left.is_empty() {
+            remaining.retain(|node| self.is_going(*node));
+            if remaining.is_empty() {
                 return;
             }
             let sizes = Sizes { first: at_once.next(*ended).max(1), later: at_once.later.max(1) };
             let demand = Demand::Saving(&pool.settings, sizes);
             // With patience nodes go as each has wasted enough. Without, all go for one cluster,
             // however many at a time.
-            let together = if pool.settings.patience > 0.0 { sizes.first } else { left.len() };
-            let size_max = together.min(left.len());
+            let together = if pool.settings.patience > 0.0 { sizes.first } else { remaining.len() };
+            let size_max = together.min(remaining.len());
             let mut size = if is_tried_together(refused) { size_max } else { 1 };
-            while let Err(stays) = self.end_most(&left[..size], demand) {
+            while let Err(reason) = self.end_most(&remaining[..size], demand) {
                 if size == 1 {
-                    self.set_closed(&left[..1], false);
-                    self.stays.insert(left[0], stays);
+                    self.set_closed(&remaining[..1], false);
+                    self.unconsolidatable.insert(remaining[0], reason);
                     refused += 1;
                     break;
                 }
                 size /= 2;
             }
-            *ended += left[..size].iter().filter(|node| self.solution.ended[**node]).count();
+            *ended += remaining[..size].iter().filter(|node| self.solution.ended[**node]).count();
         }
     }
 
@@ -203,7 +214,7 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
 
     /// Ends nodes if that is worth it; else nothing is changed. What would be bought again stays
     /// instead and is opened to the pods of others, be it of these nodes or another that is to go.
-    fn end_most(&mut self, nodes: &[NodeId], demand: Demand<'_>) -> Result<(), Stays> {
+    fn end_most(&mut self, nodes: &[NodeId], demand: Demand<'_>) -> Result<(), Unconsolidatable> {
         let mut stay = Vec::new();
         let refused = loop {
             let going: Vec<NodeId> = nodes.iter().copied().filter(|node| self.is_going(*node)).collect();
@@ -211,11 +222,11 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
                 return Ok(());
             }
             if (self.solution.problem.options.time_is_up)() {
-                break Stays::NotReached;
+                break Unconsolidatable::NotReached;
             }
             match self.try_ending(&going, demand) {
                 Ok(()) => return Ok(()),
-                Err(Refusal::Stays(stays)) => break stays,
+                Err(Refusal::Unconsolidatable(reason)) => break reason,
                 Err(Refusal::BoughtAgain(again)) => {
                     self.set_closed(&again, false);
                     stay.extend(again);
@@ -229,33 +240,36 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
     /// Says whether it is ended.
     fn end_one(&mut self, node: NodeId, demand: Demand<'_>) -> bool {
         let refused = if !self.start.is_free(node) {
-            Some(Stays::NoPlace(None))
+            Some(Unconsolidatable::NoPlace(None))
         } else if self.takes_in[node] {
-            Some(Stays::TakesIn)
+            Some(Unconsolidatable::TakesIn)
         } else if (self.solution.problem.options.time_is_up)() {
-            Some(Stays::NotReached)
+            Some(Unconsolidatable::NotReached)
         } else {
-            self.try_ending(&[node], demand).err().map(Refusal::stays)
+            self.try_ending(&[node], demand).err().map(Refusal::of_one_node)
         };
-        self.stays.extend(refused.map(|stays| (node, stays)));
+        self.unconsolidatable.extend(refused.map(|reason| (node, reason)));
         refused.is_none()
     }
 
     /// Ends some nodes and places their pods anew, if that does what it must; else nothing is
     /// changed.
     fn try_ending(&mut self, nodes: &[NodeId], demand: Demand<'_>) -> Result<(), Refusal> {
-        let left = self.solution.left.clone();
+        let unplaced_before = self.solution.unplaced.clone();
         for node in nodes {
             self.solution.end(*node);
         }
-        let opened = self.place(&left, demand)?;
-        let found = self.solution.objective();
-        let saving = self.current.cost.cast_signed() - found.cost.cast_signed();
+        let opened = self.reschedule(&unplaced_before, demand)?;
+        let objective = self.solution.objective();
+        let saving = self.current.cost.cast_signed() - objective.cost.cast_signed();
         let evictions: usize = nodes.iter().map(|node| self.start.evictions(*node)).sum();
-        let judged = self.judge_places(&found, &left).map_err(Refusal::Stays).and_then(|()| match demand {
-            Demand::Saving(settings, _) => self.judge(nodes, &opened, saving, evictions, settings),
-            Demand::Places => Ok(()),
-        });
+        let judged = self
+            .judge_places(&objective, &unplaced_before)
+            .map_err(Refusal::Unconsolidatable)
+            .and_then(|()| match demand {
+                Demand::Saving(settings, _) => self.judge(nodes, &opened, saving, evictions, settings),
+                Demand::Places => Ok(()),
+            });
         let parted = judged.and_then(|()| self.parted(nodes, &opened, saving, demand));
         let parts = match parted {
             Ok(parts) => parts,
@@ -264,11 +278,11 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
                 return Err(refusal);
             }
         };
-        for (node, _) in parts.iter().flat_map(|step| &step.taken_in) {
+        for (node, _) in parts.iter().flat_map(|disruption| &disruption.taken_in) {
             self.takes_in[*node] = true;
         }
         self.solution.commit();
-        self.current = found;
+        self.current = objective;
         if let Demand::Saving(settings, _) = demand {
             // A launch is as much trouble as a pod that moves.
             let price = settings.evictions_per_hour(evictions + opened.len()).nanos();
@@ -278,7 +292,7 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         Ok(())
     }
 
-    /// The step that ends some nodes, in as many parts as it takes. Each must save enough by
+    /// The disruption that ends some nodes, in as many parts as it takes. Each must save enough by
     /// itself.
     fn parted(
         &self,
@@ -286,12 +300,12 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         opened: &[NewNodeId],
         saving: i64,
         demand: Demand<'_>,
-    ) -> Result<Vec<Step>, Refusal> {
-        let whole = Step {
+    ) -> Result<Vec<Disruption>, Refusal> {
+        let whole = Disruption {
             ended: nodes.iter().map(|node| (*node, self.start.pods_of(*node).to_vec())).collect(),
             opened: opened
                 .iter()
-                .filter_map(|place| self.solution.opened[*place].clone())
+                .filter_map(|id| self.solution.opened[*id].clone())
                 .map(|node| (Rc::clone(&node), node.counts()))
                 .collect(),
             joined: Vec::new(),
@@ -304,51 +318,55 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
             Demand::Saving(settings, sizes) if nodes.len() > sizes.first => (settings, sizes),
             _ => return Ok(vec![whole]),
         };
-        let known = self.done.iter().map(|step| step.opened.len()).sum();
-        let parts = parts(whole, sizes, known, self.solution.problem);
+        let opened_before = self.done.iter().map(|disruption| disruption.opened.len()).sum();
+        let parts = parts(whole, sizes, opened_before, self.solution.problem);
         let refused = parts.iter().find_map(|part| {
             let ended: Vec<NodeId> = part.ended.iter().map(|(node, _)| *node).collect();
             self.judge_saving(&ended, part.saving, part.evictions, settings).err()
         });
-        refused.map_or(Ok(parts), |stays| Err(Refusal::Stays(stays)))
+        refused.map_or(Ok(parts), |reason| Err(Refusal::Unconsolidatable(reason)))
     }
 
     /// Places the pods of nodes that were just ended: where kube-scheduler would put them, if they
     /// all find room so, else with new nodes, which are returned. What only saves money must not
     /// hang on room that kube-scheduler would have to pack; then all is as before.
-    fn place(
+    fn reschedule(
         &mut self,
-        left_before: &TiSlice<ClassId, u32>,
+        unplaced_before: &TiSlice<ClassId, u32>,
         demand: Demand<'_>,
     ) -> Result<Vec<NewNodeId>, Refusal> {
         let order = &self.start.order;
         let spread = match demand {
-            Demand::Saving(..) => worst_fit(&mut self.solution, order, left_before).map_err(Some),
+            Demand::Saving(..) => worst_fit(&mut self.solution, order, unplaced_before).map_err(Some),
             Demand::Places => Err(None),
         };
         let Err(class) = spread else { return Ok(Vec::new()) };
-        // What room is worth to the pods of an earlier step says little about these.
+        // What room is worth to the pods of an earlier disruption says little about these.
         let opened = recreate(&mut self.solution, order, &mut Prices::default());
-        match class.filter(|_| opened.is_empty() && self.solution.left == left_before) {
+        match class.filter(|_| opened.is_empty() && self.solution.unplaced == unplaced_before) {
             Some(class) => {
                 self.solution.go_back_to_start();
-                Err(Refusal::Stays(Stays::OnlyPacked(class)))
+                Err(Refusal::Unconsolidatable(Unconsolidatable::OnlyPacked(class)))
             }
             None => Ok(opened),
         }
     }
 
     /// Whether all pods that had a place have one, and all rules hold as they did.
-    fn judge_places(&self, found: &Objective, left_before: &TiSlice<ClassId, u32>) -> Result<(), Stays> {
-        if found.holds_as(&self.current) {
+    fn judge_places(
+        &self,
+        objective: &Objective,
+        unplaced_before: &TiSlice<ClassId, u32>,
+    ) -> Result<(), Unconsolidatable> {
+        if objective.holds_as(&self.current) {
             return Ok(());
         }
-        let mut left = self.solution.left.iter_enumerated();
-        let displaced = left.find(|(class, left)| **left > left_before[*class]);
-        Err(Stays::NoPlace(displaced.map(|(class, _)| class)))
+        let mut unplaced = self.solution.unplaced.iter_enumerated();
+        let displaced = unplaced.find(|(class, count)| **count > unplaced_before[*class]);
+        Err(Unconsolidatable::NoPlace(displaced.map(|(class, _)| class)))
     }
 
-    /// Whether a step saves enough that ends some nodes and opens others.
+    /// Whether a disruption saves enough that ends some nodes and opens others.
     fn judge(
         &self,
         nodes: &[NodeId],
@@ -363,7 +381,7 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         }
         self.judge_saving(nodes, saving, evictions, settings)
             .and_then(|()| self.judge_spot(nodes, opened, settings))
-            .map_err(Refusal::Stays)
+            .map_err(Refusal::Unconsolidatable)
     }
 
     /// Whether ending nodes saves enough for so many evictions.
@@ -373,11 +391,11 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         saving: i64,
         evictions: usize,
         settings: &DisruptionSettings,
-    ) -> Result<(), Stays> {
+    ) -> Result<(), Unconsolidatable> {
         let least = settings.demanded_saving(Price::from_nanos(self.cost(nodes)), evictions);
         let gains = saving > 0 || saving == 0 && evictions == 0;
         let is_enough = gains && u64::try_from(saving).is_ok_and(|saving| Price::from_nanos(saving) >= least);
-        if is_enough { Ok(()) } else { Err(Stays::Saves { saving, least }) }
+        if is_enough { Ok(()) } else { Err(Unconsolidatable::Saves { saving, least }) }
     }
 
     /// Nano-dollars per hour of existing nodes.
@@ -393,23 +411,27 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         nodes: &[NodeId],
         opened: &[NewNodeId],
         settings: &DisruptionSettings,
-    ) -> Result<(), Stays> {
+    ) -> Result<(), Unconsolidatable> {
         let (problem, cost) = (self.solution.problem, self.cost(nodes));
         let is_spot =
             |node: &NodeId| problem.existing[*node].label(CAPACITY_TYPE) == Some(CapacityType::Spot.as_str());
         if !nodes.iter().any(is_spot) {
             return Ok(());
         }
-        let opened = opened.iter().filter_map(|place| self.solution.opened[*place].as_ref());
+        let opened = opened.iter().filter_map(|id| self.solution.opened[*id].as_ref());
         let spot = opened.filter(|node| node.quote.capacity_type() == CapacityType::Spot);
         let cheaper = |node: &Rc<NewNode>| {
             let template = &problem.templates()[node.shape.template];
             let fitting = self.solution.fitting(&node.shape, node.quote);
             let price = |purchase: &PurchaseId| template.cheapest(*purchase, fitting.zones);
-            fitting.purchases.iter().filter(|it| price(it).is_some_and(|price| price < cost)).count()
+            fitting
+                .purchases
+                .iter()
+                .filter(|purchase| price(purchase).is_some_and(|price| price < cost))
+                .count()
         };
         match spot.map(cheaper).min() {
-            Some(types) if types < settings.spot_to_spot_types => Err(Stays::TooFewTypes(types)),
+            Some(types) if types < settings.spot_to_spot_types => Err(Unconsolidatable::TooFewTypes(types)),
             _ => Ok(()),
         }
     }
@@ -420,11 +442,11 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
         let mut again: Vec<NodeId> = Vec::new();
         let kinds = &self.start.kinds;
         let going = || self.endable.iter().copied().filter(|node| self.is_going(*node));
-        for new in opened.iter().filter_map(|place| self.solution.opened[*place].as_ref()) {
+        for new in opened.iter().filter_map(|id| self.solution.opened[*id].as_ref()) {
             let bought = kinds.bought_by(self.solution.problem, new);
             let is_like = |node: &NodeId| bought.contains(&kinds.kind_of(*node)) && !again.contains(node);
-            let most = |all: &mut dyn Iterator<Item = NodeId>| {
-                all.filter(is_like).max_by_key(|node| (self.start.evictions(*node), Reverse(*node)))
+            let most = |candidates: &mut dyn Iterator<Item = NodeId>| {
+                candidates.filter(is_like).max_by_key(|node| (self.start.evictions(*node), Reverse(*node)))
             };
             let like = most(&mut nodes.iter().copied()).or_else(|| most(&mut going()));
             again.extend(like);
@@ -442,19 +464,19 @@ impl<'s, 'p, 'a> Steps<'s, 'p, 'a> {
     }
 }
 
-/// Why a step is not kept.
+/// Why a disruption is not kept.
 enum Refusal {
-    Stays(Stays),
+    Unconsolidatable(Unconsolidatable),
     /// It would buy these nodes again.
     BoughtAgain(Vec<NodeId>),
 }
 
 impl Refusal {
     /// Why a node stays that was to go by itself.
-    fn stays(self) -> Stays {
+    fn of_one_node(self) -> Unconsolidatable {
         match self {
-            Self::Stays(stays) => stays,
-            Self::BoughtAgain(_) => Stays::Saves { saving: 0, least: Price::ZERO },
+            Self::Unconsolidatable(reason) => reason,
+            Self::BoughtAgain(_) => Unconsolidatable::Saves { saving: 0, least: Price::ZERO },
         }
     }
 }
