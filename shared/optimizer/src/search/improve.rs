@@ -39,6 +39,51 @@ const ROUNDS_UNTIL_RETURN: usize = 60;
 /// Up to how many pods all of them may be looked at again.
 const PODS_SMALL: usize = 512;
 
+/// How often ruined machines may not be bought again in the round, and how often the ruined part is
+/// constructed anew before the rest is inserted: once in so many rounds.
+const FORBIDDING: usize = 4;
+const RECONSTRUCTING: usize = 4;
+
+/// What is taken apart in a round.
+#[derive(Clone, Copy)]
+enum Ruin {
+    /// A few nodes, a wasteful one among them.
+    Nodes,
+    /// All pods of a class.
+    Class,
+    /// Portions on many nodes.
+    Portions,
+}
+
+/// How often each ruin is drawn.
+const RUINS: [(Ruin, usize); 4] = [(Ruin::Class, 1), (Ruin::Nodes, 1), (Ruin::Portions, 1), (Ruin::Nodes, 5)];
+/// The same while pods have no node, or wishes or orders of binding are given up.
+const RUINS_IN_TROUBLE: [(Ruin, usize); 3] = [(Ruin::Class, 2), (Ruin::Portions, 1), (Ruin::Nodes, 3)];
+
+/// In which order classes are inserted.
+#[derive(Clone, Copy)]
+enum Order {
+    Reversed,
+    Shuffled,
+    Usual,
+}
+
+/// How often each order is drawn.
+const ORDERS: [(Order, usize); 3] = [(Order::Reversed, 1), (Order::Shuffled, 2), (Order::Usual, 1)];
+
+/// Which classes are inserted while the best solution leaves pods out: some that have a node keep
+/// others from theirs, and the other way round.
+#[derive(Clone, Copy)]
+enum Inserted {
+    AllButOne,
+    AllButLeftOut,
+    All,
+}
+
+/// How often each is drawn.
+const INSERTED: [(Inserted, usize); 3] =
+    [(Inserted::AllButOne, 1), (Inserted::AllButLeftOut, 2), (Inserted::All, 3)];
+
 /// Makes the solution better as long as the budget and the caller's time allow.
 pub(super) fn improve(solution: &mut Solution<'_, '_>, order: &[ClassId], prices: &mut Prices) {
     let mut state = Improving::new(solution, order, prices);
@@ -170,20 +215,20 @@ impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
     fn ruin(&mut self, wasteful: &[NewNodeId]) -> Ruined {
         let is_small = self.is_small();
         let troubled = !self.current.is_whole() || self.current.conceded > 0 || self.current.ordered > 0;
-        match self.random.below(if troubled { 6 } else { 8 }) {
-            2 if is_small => ruin::remove_portions(self.solution, &mut self.random),
-            turn if is_small && (turn == 0 || turn == 1 && troubled || wasteful.is_empty()) => {
-                ruin::remove_class(self.solution, &mut self.random)
-            }
+        let ruins: &[(Ruin, usize)] = if troubled { &RUINS_IN_TROUBLE } else { &RUINS };
+        match self.random.weighted(ruins) {
+            Some(Ruin::Portions) if is_small => ruin::remove_portions(self.solution, &mut self.random),
+            Some(Ruin::Class) if is_small => ruin::remove_class(self.solution, &mut self.random),
+            _ if is_small && wasteful.is_empty() => ruin::remove_class(self.solution, &mut self.random),
             _ => ruin::remove_nodes(self.solution, wasteful, &mut self.random),
         }
     }
 
     fn recreate(&mut self, ruined: &Ruined, nodes: Vec<NewNodeId>) {
-        if self.random.one_in(4) {
+        if self.random.one_in(FORBIDDING) {
             self.solution.forbid(ruined.machines.clone());
         }
-        if self.random.one_in(4) {
+        if self.random.one_in(RECONSTRUCTING) {
             let filled = reconstruct(self.solution, self.order, self.prices, &mut self.random);
             self.evaluations += filled * FILLING;
         }
@@ -210,24 +255,23 @@ impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
         let least = |class: ClassId| if self.is_small() { 0 } else { self.left_out[class] };
         let mut order: Vec<ClassId> =
             problem.classes.keys().filter(|class| self.solution.unplaced[*class] > least(*class)).collect();
-        match self.random.below(4) {
-            0 => order.reverse(),
-            1 | 2 => {
+        match self.random.weighted(&ORDERS) {
+            Some(Order::Reversed) => order.reverse(),
+            Some(Order::Shuffled) => {
                 for index in (1..order.len()).rev() {
                     order.swap(index, self.random.below(index + 1));
                 }
             }
-            _ => {}
+            Some(Order::Usual) | None => {}
         }
         order.sort_by_key(|class| Reverse(problem.classes[*class].spec.priority));
         if !self.best.is_whole() && !order.is_empty() {
-            // Some that have a place keep others from theirs, and the other way round.
-            match self.random.below(6) {
-                0 => {
+            match self.random.weighted(&INSERTED) {
+                Some(Inserted::AllButOne) => {
                     order.remove(self.random.below(order.len()));
                 }
-                1 | 2 => order.retain(|class| self.left_out[*class] == 0),
-                _ => {}
+                Some(Inserted::AllButLeftOut) => order.retain(|class| self.left_out[*class] == 0),
+                Some(Inserted::All) | None => {}
             }
         }
         order

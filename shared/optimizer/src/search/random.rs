@@ -21,6 +21,17 @@ impl Random {
         if end == 0 { 0 } else { usize::try_from((self.next() >> 33) % end as u64).unwrap_or(0) }
     }
 
+    /// One of some values, each as often as its weight says.
+    pub(super) fn weighted<T: Copy>(&mut self, values: &[(T, usize)]) -> Option<T> {
+        let mut drawn = self.below(values.iter().map(|(_, weight)| weight).sum());
+        let mut chosen = values.iter().filter_map(|(value, weight)| {
+            let is_reached = drawn < *weight;
+            drawn = drawn.saturating_sub(*weight);
+            is_reached.then_some(*value)
+        });
+        chosen.next()
+    }
+
     /// True once in so many times.
     pub(super) fn one_in(&mut self, times: usize) -> bool {
         self.below(times) == 0

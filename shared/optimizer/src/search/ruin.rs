@@ -9,6 +9,10 @@ use crate::solution::{NewNode, Portion, Solution};
 
 /// How many nodes are given up at most at once.
 const NODES_MAX: usize = 4;
+/// Once in so many times the classes that share a rule with a ruined one are ruined with it.
+const WITH_LIKE: usize = 2;
+/// Of how many portions one is ruined: drawn between these.
+const PORTIONS: std::ops::Range<usize> = 2..8;
 
 /// What was ruined.
 #[derive(Default)]
@@ -70,7 +74,7 @@ pub(super) fn remove_class(solution: &mut Solution<'_, '_>, random: &mut Random)
     let problem = solution.problem;
     let class = ClassId::from(random.below(problem.classes.len()));
     let groups = &problem.classes[class].selected_by;
-    let with_like = random.one_in(2);
+    let with_like = random.one_in(WITH_LIKE);
     let is_meant = |other: ClassId| {
         other == class
             || with_like && problem.classes[other].selected_by.iter().any(|group| groups.contains(group))
@@ -81,7 +85,7 @@ pub(super) fn remove_class(solution: &mut Solution<'_, '_>, random: &mut Random)
 /// Takes some portions off their nodes, drawn by chance.
 pub(super) fn remove_portions(solution: &mut Solution<'_, '_>, random: &mut Random) -> Ruined {
     let salt = random.below(usize::MAX >> 1);
-    let one_in = 2 + random.below(6);
+    let one_in = PORTIONS.start + random.below(PORTIONS.len());
     let offset = solution.opened.len();
     remove_pods(solution, &|location, class| {
         let number = match location {
