@@ -14,7 +14,8 @@ pub(crate) fn root() -> Result<PathBuf> {
     package.parent().map(Path::to_owned).context("xtask lies in no workspace")
 }
 
-/// Where cargo builds: `$CARGO_TARGET_DIR`, or `target` in the folder of the servers (`Cache::open` in `tests/stack`).
+/// Where cargo builds: `$CARGO_TARGET_DIR`, or `target` in the folder of the servers, which
+/// `Cache::open` in `tests/stack` chooses.
 pub(crate) fn target_directory() -> Result<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("CARGO_TARGET_DIR")

@@ -16,8 +16,8 @@ type Rule = (&'static str, fn(&str) -> bool);
 const RULES: [Rule; 3] =
     [("outrigger-model", is_outside), ("outrigger-planning", is_outside), ("outrigger", is_cloud)];
 
-/// Compares the edges between crates with the table, looks for circles between rooms, then walks each package's tree of default
-/// features.
+/// Compares the edges between crates with the table, looks for circles between rooms, then walks
+/// each package's tree of default features.
 pub(crate) fn run() -> Result<()> {
     edges::check()?;
     rooms::check()?;

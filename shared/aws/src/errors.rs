@@ -12,8 +12,8 @@ pub(crate) enum RequestFate {
     Unknown,
 }
 
-/// What an SDK error says of its request. A server fault leaves open whether something has happened; a
-/// throttle does not.
+/// What an SDK error says of its request. A server fault leaves open whether something has
+/// happened; a throttle does not.
 pub(crate) fn request_fate<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> RequestFate {
     let SdkError::ServiceError(context) = error else { return RequestFate::Unknown };
     let code = context.err().code().unwrap_or_default();

@@ -123,7 +123,7 @@ pub(crate) fn replay(cluster: &Cluster, scenario: &Scenario, opening: Opening) -
         if planned.is_empty() {
             break;
         }
-        replay(cluster, scenario, &planned, &snapshot, opening)?;
+        play_round(cluster, scenario, &planned, &snapshot, opening)?;
         figures.note(round, &planned, cluster);
         first.get_or_insert(planned);
         if cluster.pods.lock().unbound(&pending).is_empty() {
@@ -140,7 +140,7 @@ pub(crate) fn replay(cluster: &Cluster, scenario: &Scenario, opening: Opening) -
 }
 
 /// The nodes of one plan join, and the scheduler does what it will.
-fn replay(
+fn play_round(
     cluster: &Cluster,
     scenario: &Scenario,
     planned: &Planned,

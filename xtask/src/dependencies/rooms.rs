@@ -40,13 +40,13 @@ fn rooms(source: &Path) -> io::Result<Rooms> {
         let room = Path::new(first).file_stem()?.to_str()?.to_owned();
         (!matches!(room.as_str(), "lib" | "main" | "bin")).then_some(room)
     };
-    let names: BTreeSet<String> = files.iter().filter_map(|file| room_of(file)).collect();
+    let all_rooms: BTreeSet<String> = files.iter().filter_map(|file| room_of(file)).collect();
     let mut rooms = Rooms::new();
     for file in files.iter().filter(|file| file.file_stem().is_some_and(|stem| stem != "tests")) {
         let Some(room) = room_of(file) else { continue };
-        let mut named = named_in(&fs::read_to_string(file)?);
-        named.retain(|other| *other != room && names.contains(other));
-        rooms.entry(room).or_default().extend(named);
+        let mut uses = named_in(&fs::read_to_string(file)?);
+        uses.retain(|other| *other != room && all_rooms.contains(other));
+        rooms.entry(room).or_default().extend(uses);
     }
     Ok(rooms)
 }

@@ -60,7 +60,7 @@ impl Claims for DynamoLedger {
             Some(lease) => write_over_while_held(self, claim.version, &next, lease).await,
         };
         let Err(error) = attempted else { return Ok(next) };
-        // Whether an answer was lost or the SDK met its own first attempt: what stands there decides.
+        // Whether an answer was lost or the SDK met itself, what stands there decides.
         match queries::claim(self, &claim.name).await {
             Ok(Some(stored)) if stored == free(&next) => Ok(next),
             _ => Err(error),

@@ -143,8 +143,8 @@ pub(super) enum Transacted {
     Refused(Refusal),
 }
 
-/// Why a transaction was refused: the items that something was wrong with, each with DynamoDB's code
-/// for what it was.
+/// Why a transaction was refused: the items that something was wrong with, each with DynamoDB's
+/// code for what it was.
 #[derive(Debug)]
 pub(super) struct Refusal(Vec<(ItemName, String)>);
 

@@ -6,8 +6,8 @@
 //! lease's epoch is current, and raises it by one. Two functions that planned from the same state
 //! can therefore never both launch, whatever their leases say.
 //!
-//! Who writes what is bounded by rights (`dynamodb:LeadingKeys` in template.yaml), and each group of
-//! methods says who may call those that write. `provision` and `lifecycle` alone write claims;
+//! Who writes what is bounded by rights (`dynamodb:LeadingKeys` in template.yaml), and each group
+//! of methods says who may call those that write. `provision` and `lifecycle` alone write claims;
 //! `interrupt` and `disrupt` state what they want of them as [`Interruption`] and
 //! [`Command`](outrigger_model::Command).
 

@@ -31,9 +31,9 @@ impl Quote {
 }
 
 impl Solution<'_, '_> {
-    /// The cheapest machine for a shape, within limits and reservations; what `former` holds of them
-    /// counts as free. A machine that is reserved is paid for already and comes first; metal and
-    /// accelerators come last.
+    /// The cheapest machine for a shape, within limits and reservations; what `former` holds of
+    /// them counts as free. A machine that is reserved is paid for already and comes first; metal
+    /// and accelerators come last.
     pub(crate) fn quote(&self, shape: &Shape, former: Option<&NewNode>) -> Option<Quote> {
         let template = &self.problem.templates()[shape.template];
         let remaining = self.remaining(shape.template, former);
