@@ -74,7 +74,7 @@ impl World {
                 // One that was killed leaves its lease for a while.
                 match self.stack.invoke(function, &scheduled_event(function)) {
                     InvocationResult::Answer(answer) => {
-                        eprintln!("{:?} {function} {answer}", began.elapsed())
+                        eprintln!("{:?} {function} {answer}", began.elapsed());
                     }
                     other => eprintln!("{function}: {other:?}"),
                 }
