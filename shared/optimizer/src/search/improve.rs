@@ -96,7 +96,6 @@ pub(super) fn improve(solution: &mut Solution<'_, '_>, order: &[ClassId], prices
         }
     }
     state.solution.go_back_to_start();
-    state.insert_left();
 }
 
 struct Improving<'s, 'p, 'a> {
@@ -152,16 +151,6 @@ impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
 
     fn is_small(&self) -> bool {
         self.solution.problem.pods() <= PODS_SMALL
-    }
-
-    /// Pods that were left out on purpose may have a place in the end.
-    fn insert_left(&mut self) {
-        if !self.best.is_whole() && self.is_small() {
-            Inserting::new(self.solution, self.order.to_vec()).insert_all();
-            if self.solution.objective() > self.best {
-                self.solution.go_back_to_start();
-            }
-        }
     }
 
     /// Ruins and recreates once; false when there is nothing to ruin.
