@@ -228,7 +228,7 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
     }
 
     /// Opens the node, and more like it while that costs no more than the first: the same filling
-    /// again while there are pods for at least two of each, else the same machine filled anew.
+    /// again while there are pods for it, else the same machine filled anew.
     /// False when not even the first can be had.
     fn open_repeatedly(&mut self, seed: Seed, first: &FilledMachine) -> bool {
         let mut filling = first.filling.clone();
@@ -241,7 +241,7 @@ impl<'s, 'p, 'a> Opening<'s, 'p, 'a> {
             let repeats = |(pending, count): &(PendingLotId, u32)| {
                 self.item_types.pending_lots[*pending].remaining / count
             };
-            let times = filling.pending_lots.iter().map(repeats).min().unwrap_or(0) / 2;
+            let times = filling.pending_lots.iter().map(repeats).min().unwrap_or(0);
             for _ in 0..if bound { 1 } else { times.max(1) } {
                 if !self.open(&filling, seed) {
                     return opened;
