@@ -27,10 +27,10 @@ const HEAD: &str = "\
 # What the optimiser's operators are good for
 
 `cargo xtask bench operators --write` makes this table. It takes each operator and each tuned number
-out of a copy of the sources in turn, and makes the same 58 decisions with and without it: the mixes of 300
-and 1,000 pods, four consolidations, and 40 random clusters. Costs are compared where as many pods
-have a node. Flexible is the cost if EC2 chooses among what each node offers. Times are those of one
-processor, the geometric mean over all decisions, and differ by some percent from run to run.
+out of a copy of the sources in turn, and makes the same 58 decisions with and without it: the mixes
+of 300 and 1,000 pods, four consolidations, and 40 random clusters. Costs are compared where as many
+pods have a node. Flexible is the cost if EC2 chooses among what each node offers. Times are those
+of one processor, the geometric mean over all decisions, and differ by some percent from run to run.
 `bench/mutations.yaml` says what is replaced with what.
 
 | without | what is missing | cost, mean | worst | on | flexible | pods unplaced | violations | time | decisions changed | date |
