@@ -60,8 +60,8 @@ fn what_is_remembered_of_launches_is_read_back_and_gives_the_same_plan() {
     assert_eq!(kinds(&plan.nodes), BTreeSet::from([CapacityType::OnDemand]), "there is no spot");
     assert_eq!((plan.nodes.len(), plan.put_off.len()), (1, 2), "the pool tries with one node");
     assert!(plan.put_off.iter().all(|node| node.reason == PutOffReason::BesideProbe));
-    let written = serde_json::to_string(&report).unwrap();
-    assert!(written.contains("in vain"), "a pod is in quarantine: {written}");
+    let reported = serde_json::to_string(&report).unwrap();
+    assert!(reported.contains("in vain"), "a pod is in quarantine: {reported}");
 
     let written = serde_json::to_string(&snapshot).unwrap();
     let read: Snapshot = serde_json::from_str(&written).unwrap();
@@ -69,7 +69,7 @@ fn what_is_remembered_of_launches_is_read_back_and_gives_the_same_plan() {
     assert_eq!(serde_json::to_string(&read).unwrap(), written);
     let again = planned(&read);
     assert_eq!(serde_json::to_string(&again.0).unwrap(), serde_json::to_string(&plan).unwrap());
-    assert_eq!(serde_json::to_string(&again.1).unwrap(), written);
+    assert_eq!(serde_json::to_string(&again.1).unwrap(), reported);
 }
 
 #[test]
