@@ -18,12 +18,12 @@ use crate::limits::Limits;
 pub(crate) struct Connections {
     aws: Aws,
     cloud: AwsCloud,
-    cluster_connections: OnceCell<ClusterConnections>,
+    cluster_and_ledger: OnceCell<ClusterAndLedger>,
     limits: Limits,
 }
 
 /// The cluster, and what its ledger remembers of it.
-struct ClusterConnections {
+struct ClusterAndLedger {
     cluster: KubernetesCluster,
     ledger: DynamoLedger,
 }
@@ -39,7 +39,7 @@ impl Connections {
             event_bus: Some(config.event_bus.clone()),
         };
         let cloud = AwsCloud::new(aws.clone(), settings);
-        Ok(Self { aws, cloud, cluster_connections: OnceCell::new(), limits })
+        Ok(Self { aws, cloud, cluster_and_ledger: OnceCell::new(), limits })
     }
 
     /// AWS, for what stands behind no port.
@@ -59,15 +59,15 @@ impl Connections {
         config: &Config,
         clock: &'a dyn Clock,
     ) -> anyhow::Result<Ports<'a>> {
-        let connections = self.cluster_connections.get_or_try_init(|| Box::pin(self.connect(config))).await?;
+        let connections = self.cluster_and_ledger.get_or_try_init(|| Box::pin(self.connect(config))).await?;
         Ok(Ports { cluster: &connections.cluster, cloud: &self.cloud, ledger: &connections.ledger, clock })
     }
 
-    async fn connect(&self, config: &Config) -> anyhow::Result<ClusterConnections> {
+    async fn connect(&self, config: &Config) -> anyhow::Result<ClusterAndLedger> {
         let cluster = connect_cluster(config, &self.aws)?.with_call_limit(self.limits.cluster);
         let uid = cluster.uid().await?;
         let ledger = DynamoLedger::new(&self.aws, &config.table, &config.cluster, uid);
-        Ok(ClusterConnections { cluster, ledger })
+        Ok(ClusterAndLedger { cluster, ledger })
     }
 }
 
