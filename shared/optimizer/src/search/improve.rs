@@ -97,6 +97,7 @@ pub(super) fn improve(solution: &mut Solution<'_, '_>, order: &[ClassId], prices
         }
     }
     state.solution.go_back_to_start();
+    state.insert_the_rest();
 }
 
 struct Improving<'s, 'p, 'a> {
@@ -152,6 +153,17 @@ impl<'s, 'p, 'a> Improving<'s, 'p, 'a> {
 
     fn is_small(&self) -> bool {
         self.solution.problem.pods() <= PODS_SMALL
+    }
+
+    /// Tries pods once more that the best solution leaves out. Without it, a decision that ran out
+    /// of time leaves pods out that it had tried first.
+    fn insert_the_rest(&mut self) {
+        if !self.best.is_whole() && self.is_small() {
+            Inserting::new(self.solution, self.order.to_vec()).insert_all();
+            if self.solution.objective() > self.best {
+                self.solution.go_back_to_start();
+            }
+        }
     }
 
     /// Ruins and recreates once; false when there is nothing to ruin.
