@@ -46,28 +46,28 @@ enum Output {
 }
 
 /// Measures each mutation and prints a row for it.
-pub(crate) fn run(settings: &OperatorsOptions) -> Result<()> {
+pub(crate) fn run(options: &OperatorsOptions) -> Result<()> {
     let mutations = Mutation::listed()?;
-    let wanted = wanted(&mutations, &settings.only)?;
-    if settings.list {
+    let wanted = wanted(&mutations, &options.only)?;
+    if options.list {
         for (_, mutation) in wanted {
             anstream::println!("{}: {}", mutation.name, mutation.missing);
         }
         return Ok(());
     }
-    let workspace = Workspace::new(settings.scratch.as_deref(), &mutations)?;
+    let workspace = Workspace::new(options.scratch.as_deref(), &mutations)?;
     anstream::eprintln!("building in {} ...", workspace.folder().display());
     let program = workspace.build()?;
     let scenes = scenes::all(workspace.folder())?;
-    if settings.output == Output::Text {
+    if options.output == Output::Text {
         report::print_head();
     }
-    for (place, (number, mutation)) in wanted.iter().enumerate() {
-        anstream::eprintln!("{} of {}: {}", place + 1, wanted.len(), mutation.name);
+    for (done, (number, mutation)) in wanted.iter().enumerate() {
+        anstream::eprintln!("{} of {}: {}", done + 1, wanted.len(), mutation.name);
         let figures = |scene: &Scene| -> Result<(String, Figures, Figures)> {
             let (mut before, mut after) =
                 (scene.decide(&program, None)?, scene.decide(&program, Some(*number))?);
-            for _ in 1..settings.passes {
+            for _ in 1..options.passes {
                 before.keep_faster(&scene.decide(&program, None)?);
                 after.keep_faster(&scene.decide(&program, Some(*number))?);
             }
@@ -75,11 +75,11 @@ pub(crate) fn run(settings: &OperatorsOptions) -> Result<()> {
         };
         let rows = scenes.iter().map(figures).collect::<Result<Vec<_>>>()?;
         let effect = Effect::new(&rows);
-        match settings.output {
+        match options.output {
             Output::Text => report::print(mutation, &effect),
             Output::Json => anstream::println!("{}", report::json(mutation, &effect, &rows)?),
         }
-        if settings.write {
+        if options.write {
             report::write(&workspace.root().join("bench/OPERATORS.md"), mutation, &effect)?;
         }
     }

@@ -55,8 +55,10 @@ pub(super) fn json(
     effect: &Effect,
     rows: &[(String, Figures, Figures)],
 ) -> Result<String> {
-    let decision = |(name, unchanged, changed): &(String, Figures, Figures)| json!({"name": name, "unchanged": unchanged, "changed": changed});
-    let decisions: Vec<_> = rows.iter().map(decision).collect();
+    let mut decisions = Vec::new();
+    for (name, unchanged, changed) in rows {
+        decisions.push(json!({"name": name, "unchanged": unchanged, "changed": changed}));
+    }
     let row =
         json!({"name": mutation.name, "missing": mutation.missing, "effect": effect, "decisions": decisions});
     Ok(serde_json::to_string(&row)?)

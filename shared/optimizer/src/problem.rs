@@ -117,8 +117,8 @@ impl<'a> Problem<'a> {
         endable: &Endable<'a>,
     ) -> Self {
         let snapshot: &Snapshot = world;
-        let has_soft_taints = has_soft_taints(snapshot);
         let daemons: TiVec<DaemonId, Daemon<'_>> = daemons(snapshot).into();
+        let has_soft_taints = has_soft_taints(snapshot);
         let (mut classes, groups) =
             classes::classes(snapshot, pods.iter().copied(), volumes, &daemons, has_soft_taints, options);
         let dimensions = classes::dimensions(&classes);
@@ -136,10 +136,7 @@ impl<'a> Problem<'a> {
             endable,
         }
         .nodes();
-        let limits: TiVec<TemplateId, Limits> = templates
-            .iter()
-            .map(|template| Limits::new(snapshot, template.pool, &template.types.raw))
-            .collect();
+        let limits = limits(snapshot, templates);
         let reservations = reservations(snapshot, templates);
         let openable = openable::Facts {
             templates,
@@ -147,26 +144,20 @@ impl<'a> Problem<'a> {
             reservations: &reservations,
             classes: &classes,
             options,
-        };
-        let openable = openable.openable();
+        }
+        .openable();
         let asked = Asked { snapshot, classes: &classes, groups: &groups, daemons: &daemons };
         let Neighbours { topology, running, beside } = asked.neighbours(templates, &openable, &mut existing);
-        let is_per_host = |group: &GroupId| topology.key_of[*group].is_none();
-        let per_host = |class: &PodClass<'_>| class.selected_by.iter().copied().filter(is_per_host).collect();
-        let priorities: BTreeSet<Reverse<i32>> = pods.iter().map(|pod| Reverse(pod.spec.priority)).collect();
         Self {
             plannable: classes.iter().map(|class| unsupported(class.spec).is_none()).collect(),
             limits,
             openable,
             reservations,
-            existing_domains: existing
-                .iter()
-                .map(|node| topology.domains_of(|key| node.label(key)))
-                .collect(),
+            existing_domains: domains_of(&existing, &topology),
             existing_open: existing.iter().map(|node| open_domains(node, &topology)).collect(),
             existing_doubts: doubts_about(&existing, &topology),
-            on_hosts: classes.iter().map(per_host).collect(),
-            priorities: priorities.into_iter().map(|Reverse(priority)| priority).collect(),
+            on_hosts: on_hosts(&classes, &topology),
+            priorities: priorities(pods),
             beside,
             demand: demand(&classes, dimensions.count()),
             meant: meant(&classes, &existing),
@@ -346,6 +337,34 @@ fn reservations(snapshot: &Snapshot, templates: &TiSlice<TemplateId, Template<'_
         *count = room.min(*count);
     }
     remaining
+}
+
+/// What remains of the limits of each template's pool.
+fn limits(snapshot: &Snapshot, templates: &TiSlice<TemplateId, Template<'_>>) -> TiVec<TemplateId, Limits> {
+    templates.iter().map(|template| Limits::new(snapshot, template.pool, &template.types.raw)).collect()
+}
+
+/// The priorities of some pods, the highest first.
+fn priorities(pods: &[&Pod]) -> Vec<i32> {
+    let priorities: BTreeSet<Reverse<i32>> = pods.iter().map(|pod| Reverse(pod.spec.priority)).collect();
+    priorities.into_iter().map(|Reverse(priority)| priority).collect()
+}
+
+/// The groups about single nodes that count the pods of each class.
+fn on_hosts(
+    classes: &TiSlice<ClassId, PodClass<'_>>,
+    topology: &Topology<'_>,
+) -> TiVec<ClassId, Vec<GroupId>> {
+    let is_per_host = |group: &GroupId| topology.key_of[*group].is_none();
+    classes.iter().map(|class| class.selected_by.iter().copied().filter(is_per_host).collect()).collect()
+}
+
+/// The domain that each existing node is in, by each key.
+fn domains_of(
+    existing: &TiSlice<NodeId, ExistingNode<'_>>,
+    topology: &Topology<'_>,
+) -> TiVec<NodeId, TiVec<KeyId, Option<DomainId>>> {
+    existing.iter().map(|node| topology.domains_of(|key| node.label(key))).collect()
 }
 
 /// The domains that an existing node may turn out to be in by each key for which that is open.
