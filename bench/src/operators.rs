@@ -62,18 +62,20 @@ pub(crate) fn run(options: &OperatorsOptions) -> Result<()> {
     if options.output == Output::Text {
         report::print_head();
     }
+    let decide = |scene: &Scene, missing: Option<usize>| -> Result<Figures> {
+        let mut figures = scene.decide(&program, missing)?;
+        for _ in 1..options.passes {
+            figures.keep_faster(&scene.decide(&program, missing)?);
+        }
+        Ok(figures)
+    };
+    let whole = scenes.iter().map(|scene| decide(scene, None)).collect::<Result<Vec<_>>>()?;
     for (done, (number, mutation)) in wanted.iter().enumerate() {
         anstream::eprintln!("{} of {}: {}", done + 1, wanted.len(), mutation.name);
-        let figures = |scene: &Scene| -> Result<(String, Figures, Figures)> {
-            let (mut before, mut after) =
-                (scene.decide(&program, None)?, scene.decide(&program, Some(*number))?);
-            for _ in 1..options.passes {
-                before.keep_faster(&scene.decide(&program, None)?);
-                after.keep_faster(&scene.decide(&program, Some(*number))?);
-            }
-            Ok((scene.name.clone(), before, after))
+        let row = |(scene, before): (&Scene, &Figures)| -> Result<(String, Figures, Figures)> {
+            Ok((scene.name.clone(), before.clone(), decide(scene, Some(*number))?))
         };
-        let rows = scenes.iter().map(figures).collect::<Result<Vec<_>>>()?;
+        let rows = scenes.iter().zip(&whole).map(row).collect::<Result<Vec<_>>>()?;
         let effect = Effect::new(&rows);
         match options.output {
             Output::Text => report::print(mutation, &effect),
