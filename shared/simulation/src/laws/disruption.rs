@@ -207,10 +207,12 @@ fn was_ready(state: &State, look: &Look, claim: &str, moment: Moment) -> bool {
         let ago = moment.elapsed.saturating_sub(look.nodes.unwrap_or(look.ledger));
         condition.is_some_and(|since| after(since, ago) >= moment.at)
     };
-    // Another run of lifecycle has opened it, and has not written down yet that it is initialised.
+    // Another run of lifecycle, or a watch that is late, still shows the node as closed.
     let opened_since = || {
         let opened = state.cluster.opened_at(&node.name);
-        opened.is_some_and(|at| at >= look.nodes.unwrap_or(look.ledger))
+        opened.is_some_and(|at| {
+            at >= look.nodes.unwrap_or(look.ledger) || state.faults.watches_are_late(moment)
+        })
     };
     let takes_pods = match claim.status.state {
         ClaimState::Initialized => true,
