@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use outrigger_catalog::Catalog;
+use outrigger_catalog::{Catalog, prices};
 use outrigger_kubernetes::{Dump, DumpReader};
 use outrigger_model::{ClassOffer, InstanceType, NodeClass, Plan, Report, Snapshot, labels};
 use outrigger_policy::Options;
@@ -83,7 +83,10 @@ pub(crate) fn read_snapshot(source: &Source) -> Result<Input, CliError> {
     }
     let mut dump = dump(source)?;
     let classes = offers(&mut dump, source)?;
-    let lacks = lacks(&dump, source);
+    let mut lacks = lacks(&dump, source);
+    if source.catalog.is_none() && !classes.is_empty() {
+        lacks.push(prices::described(&region(&dump, source)));
+    }
     Ok(Input { snapshot: dump.into_snapshot("dump", classes), lacks })
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use aws_config::Region;
 use aws_sdk_pricing::types::{Filter, FilterType};
+use outrigger_catalog::prices::YUAN_PER_DOLLAR;
 use outrigger_engine::ports::CloudError;
 use outrigger_model::Price;
 use serde_json::Value;
@@ -66,8 +67,8 @@ fn filters(region: &str) -> Result<Vec<Filter>, CloudError> {
         .collect()
 }
 
-/// Instance type and price out of one product, which AWS sends as JSON text. In China the price is
-/// in yuan.
+/// Instance type and price out of one product, which AWS sends as JSON text. In China it lists yuan,
+/// of which some are taken for a dollar.
 fn read(product: &str) -> Option<(String, Price)> {
     let product: Value = serde_json::from_str(product).ok()?;
     let instance_type = product.pointer("/product/attributes/instanceType")?.as_str()?;
@@ -75,8 +76,9 @@ fn read(product: &str) -> Option<(String, Price)> {
     let dimension =
         terms.values().find_map(|term| term.get("priceDimensions")?.as_object()?.values().next())?;
     let per_unit = dimension.get("pricePerUnit")?;
-    let amount = per_unit.get("USD").or_else(|| per_unit.get("CNY"))?.as_str()?;
-    let price = Price::from_dollars(amount.parse().ok()?).filter(|price| *price > Price::ZERO)?;
+    let amount = |currency: &str| per_unit.get(currency)?.as_str()?.parse::<f64>().ok();
+    let dollars = amount("USD").or_else(|| Some(amount("CNY")? / YUAN_PER_DOLLAR))?;
+    let price = Price::from_dollars(dollars).filter(|price| *price > Price::ZERO)?;
     Some((instance_type.to_owned(), price))
 }
 
@@ -100,6 +102,12 @@ mod tests {
             read(&product("0.0960000000")),
             Some(("m5.large".to_owned(), Price::from_nanos(96_000_000)))
         );
+    }
+
+    #[test]
+    fn yuan_are_not_taken_for_dollars() {
+        let listed = product("0.7200000000").replace("USD", "CNY");
+        assert_eq!(read(&listed), Some(("m5.large".to_owned(), Price::from_nanos(100_000_000))));
     }
 
     #[test]

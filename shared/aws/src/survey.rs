@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use aws_sdk_ec2::primitives::DateTime;
 use aws_sdk_ec2::types::{InstanceType, InstanceTypeInfo, LocationType, UsageClassType};
 use jiff::Timestamp;
-use outrigger_catalog::{Catalog, CatalogError, TypeEntry, embedded, offerings};
+use outrigger_catalog::prices::{ListedPrice, RegionPrices, YUAN_PER_DOLLAR};
+use outrigger_catalog::{Catalog, CatalogError, PriceSource, TypeEntry};
 use outrigger_engine::Rate;
 use outrigger_engine::ports::CloudError;
 use outrigger_model::{CapacityType, Offering, Price};
@@ -35,14 +36,29 @@ pub(crate) async fn survey(aws: &Aws) -> Result<Catalog, CloudError> {
     else {
         return embedded(aws).await;
     };
-    let list = or_embedded("on-demand prices", on_demand).filter(|prices| !prices.is_empty());
-    let list = match list {
-        Some(prices) => prices,
-        None => embedded::on_demand_prices(&aws.region).map_err(|error| unusable(&error))?.clone(),
+    let on_demand = or_embedded("on-demand prices", on_demand).filter(|prices| !prices.is_empty());
+    let embedded = RegionPrices::embedded(&aws.region)
+        .inspect_err(|error| tracing::warn!(%error, "no prices of the region are compiled in"))
+        .unwrap_or_default();
+    let (list, source) = match on_demand {
+        Some(prices) => (prices, PriceSource::Aws),
+        None if embedded.is_empty() => (BTreeMap::new(), PriceSource::Missing),
+        None => (embedded.on_demand(), PriceSource::Embedded),
     };
     let spot = or_embedded("spot prices", spot);
-    let entries = types.iter().filter_map(|info| entry(info, &zones, &list, spot.as_ref())).collect();
-    Ok(Catalog::refreshed(&aws.region, Timestamp::now(), spot.is_none(), entries))
+    let sold = Sold { zones, list, spot: spot.as_ref(), embedded };
+    let entries = types.iter().filter_map(|info| entry(info, &sold)).collect();
+    Ok(Catalog::refreshed(&aws.region, Timestamp::now(), spot.is_none(), source, entries))
+}
+
+/// Where types are sold, and for how much.
+struct Sold<'a> {
+    zones: ZonesByType,
+    /// Prices on demand.
+    list: BTreeMap<String, Price>,
+    spot: Option<&'a SpotPrices>,
+    /// What serves for spot where EC2 has not answered, and how often spot is interrupted.
+    embedded: RegionPrices,
 }
 
 /// The catalogue that is compiled in, for the zones of the region.
@@ -67,30 +83,28 @@ fn or_embedded<T>(what: &str, answer: Result<T, CloudError>) -> Option<T> {
 
 /// A type with its offerings: on demand at the list price where it is offered, spot where there is
 /// a price.
-fn entry(
-    info: &InstanceTypeInfo,
-    zones: &ZonesByType,
-    list: &BTreeMap<String, Price>,
-    spot: Option<&SpotPrices>,
-) -> Option<TypeEntry> {
+fn entry(info: &InstanceTypeInfo, sold: &Sold<'_>) -> Option<TypeEntry> {
     let facts = facts::read(info)?;
-    let list_price = list.get(&facts.name).copied();
+    let list_price = sold.list.get(&facts.name).copied();
+    let listed = sold.embedded.get(&facts.name);
     let sold_as_spot = info.supported_usage_classes().contains(&UsageClassType::Spot);
     let mut offered = Vec::new();
-    for zone in zones.get(&facts.name).into_iter().flatten() {
-        let spot_price = match spot {
+    for zone in sold.zones.get(&facts.name).into_iter().flatten() {
+        let spot_price = match sold.spot {
             Some(prices) => prices.get(&(facts.name.clone(), zone.clone())).copied(),
-            None => list_price.map(offerings::estimated_spot),
+            None => listed.and_then(ListedPrice::spot),
         };
         let prices =
             [(CapacityType::Spot, spot_price.filter(|_| sold_as_spot)), (CapacityType::OnDemand, list_price)];
         offered.extend(prices.into_iter().filter_map(|(capacity_type, price)| {
+            let is_spot = capacity_type == CapacityType::Spot;
             price.map(|price| Offering {
                 zone: zone.clone(),
                 capacity_type,
                 price,
                 available: true,
                 reservation: None,
+                interruption: listed.filter(|_| is_spot).and_then(|listed| listed.interruption),
             })
         }));
     }
@@ -140,9 +154,10 @@ async fn zones_by_type(aws: &Aws) -> Result<ZonesByType, CloudError> {
     Ok(zones)
 }
 
-/// The present spot price of each type in each zone.
+/// The present spot price of each type in each zone. EC2 has those of China in yuan.
 async fn spot_prices(aws: &Aws) -> Result<SpotPrices, CloudError> {
     let now = std::time::SystemTime::now();
+    let per_dollar = if aws.region.starts_with("cn-") { YUAN_PER_DOLLAR } else { 1.0 };
     let mut pages = aws
         .ec2(Rate::Describe)
         .await
@@ -158,7 +173,8 @@ async fn spot_prices(aws: &Aws) -> Result<SpotPrices, CloudError> {
         let page = page.map_err(|error| errors::cloud(SERVICE, "list spot prices", error))?;
         aws.next_page().await;
         for entry in page.spot_price_history() {
-            let price = entry.spot_price().and_then(|text| Price::from_dollars(text.parse().ok()?));
+            let price = entry.spot_price().and_then(|text| text.parse::<f64>().ok());
+            let price = price.and_then(|amount| Price::from_dollars(amount / per_dollar));
             let (Some(kind), Some(zone), Some(price)) =
                 (entry.instance_type(), entry.availability_zone(), price)
             else {

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::CatalogError;
 use crate::facts::InstanceTypeFacts;
-use crate::{embedded, offerings};
+use crate::prices::RegionPrices;
+use crate::{embedded, offerings, prices};
 
 /// Instance types of a region, where they are sold and for how much.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,9 +22,11 @@ pub struct Catalog {
     pub taken_at: Timestamp,
     /// Where it comes from.
     pub source: Source,
-    /// Whether spot prices are [`offerings::SPOT_ESTIMATE_PERCENT`] of on-demand for want of real
-    /// ones.
+    /// Whether spot prices are those of the embedded list, for want of EC2's.
     pub spot_is_estimate: bool,
+    /// Where prices on demand come from; AWS' in a catalogue that an earlier version has stored.
+    #[serde(default)]
+    pub on_demand: PriceSource,
     /// The types, in order of name, each once. They are many, and never change once they are known:
     /// clones share them.
     pub types: Arc<Vec<TypeEntry>>,
@@ -39,6 +42,19 @@ pub enum Source {
     Refreshed,
 }
 
+/// Where prices come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PriceSource {
+    /// AWS' price list, today.
+    #[default]
+    Aws,
+    /// The list that is compiled in.
+    Embedded,
+    /// Neither has the region: what has no price is left out.
+    Missing,
+}
+
 /// An instance type and its offerings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -50,23 +66,28 @@ pub struct TypeEntry {
 }
 
 impl Catalog {
-    /// The catalogue that is compiled in: on-demand at the region's list price in each of `zones`
-    /// (or in [`offerings::default_zones`] when there are none), spot at an estimate. Types without
-    /// a list price in the region are left out, since they are not sold there.
+    /// The catalogue that is compiled in: what the embedded list says of the region, in each of
+    /// `zones`, or in [`offerings::default_zones`] when there are none. Types without a list price in
+    /// a zone are left out there, since they are not sold.
     pub fn embedded(region: &str, zones: &[String]) -> Result<Self, CatalogError> {
-        let prices = embedded::on_demand_prices(region)?;
         let default_zones = offerings::default_zones(region);
         let zones = if zones.is_empty() { &default_zones } else { zones };
+        let listed: Vec<(&String, RegionPrices)> = zones
+            .iter()
+            .map(|zone| Ok((zone, RegionPrices::of_zone(region, zone)?)))
+            .collect::<Result<_, CatalogError>>()?;
         let entry = |facts: &InstanceTypeFacts| {
-            let price = *prices.get(&facts.name)?;
-            let offerings = offerings::in_zones(zones, price, offerings::estimated_spot(price));
-            Some(TypeEntry { facts: facts.clone(), offerings })
+            let sold = listed.iter().filter_map(|(zone, prices)| Some((zone, prices.get(&facts.name)?)));
+            let offerings: Vec<Offering> =
+                sold.flat_map(|(zone, price)| offerings::in_zone(zone, price)).collect();
+            (!offerings.is_empty()).then(|| TypeEntry { facts: facts.clone(), offerings })
         };
         Ok(Self {
             region: region.to_owned(),
-            taken_at: embedded::TAKEN_AT,
+            taken_at: prices::TAKEN_AT,
             source: Source::Embedded,
             spot_is_estimate: true,
+            on_demand: PriceSource::Embedded,
             types: Arc::new(embedded::facts()?.iter().filter_map(entry).collect()),
         })
     }
@@ -77,6 +98,7 @@ impl Catalog {
         region: impl Into<String>,
         taken_at: Timestamp,
         spot_is_estimate: bool,
+        on_demand: PriceSource,
         mut types: Vec<TypeEntry>,
     ) -> Self {
         types.sort_by(|a, b| a.facts.name.cmp(&b.facts.name));
@@ -86,8 +108,20 @@ impl Catalog {
             taken_at,
             source: Source::Refreshed,
             spot_is_estimate,
+            on_demand,
             types: Arc::new(types),
         }
+    }
+
+    /// The same with each type sold as spot wherever it is sold, for the same share of its price on
+    /// demand. Played worlds and benchmarks go by it: they stay the same whatever spot costs by now.
+    #[must_use]
+    pub fn with_flat_spot(&self) -> Self {
+        let types = self.types.iter().map(|entry| TypeEntry {
+            facts: entry.facts.clone(),
+            offerings: offerings::with_flat_spot(&entry.offerings),
+        });
+        Self { types: Arc::new(types.collect()), ..self.clone() }
     }
 
     /// The same with those types alone whose facts are wanted.
@@ -120,12 +154,14 @@ mod tests {
         assert_eq!((catalog.types.len(), catalog.spot_is_estimate), (1_345, true));
         let price = |zone: &str, kind| catalog.price("m5.large", zone, kind).map(Price::nanos);
         assert_eq!(price("us-east-1a", CapacityType::OnDemand), Some(96_000_000));
-        assert_eq!(price("us-east-1c", CapacityType::Spot), Some(38_400_000));
+        assert_eq!(price("us-east-1c", CapacityType::Spot), Some(31_680_000));
         assert_eq!(price("us-east-1d", CapacityType::Spot), None);
         assert_eq!(catalog.price("m5.enormous", "us-east-1a", CapacityType::Spot), None);
         let government = Catalog::embedded("us-gov-east-1", &["us-gov-east-1b".to_owned()]).unwrap();
         assert!(government.entry("a1.medium").is_none() && government.entry("m5.large").is_some());
-        assert!(government.types.iter().all(|entry| entry.offerings.len() == 2));
+        assert!(
+            government.types.iter().all(|entry| entry.offerings.iter().all(|o| o.zone == "us-gov-east-1b"))
+        );
     }
 
     #[test]
@@ -134,7 +170,7 @@ mod tests {
         let expected = types.clone();
         types.reverse();
         types.push(TypeEntry { offerings: Vec::new(), ..expected[0].clone() });
-        let catalog = Catalog::refreshed("us-east-1", embedded::TAKEN_AT, false, types);
+        let catalog = Catalog::refreshed("us-east-1", prices::TAKEN_AT, false, PriceSource::Aws, types);
         assert_eq!(*catalog.types, expected);
         let large = catalog.only(|facts| facts.name == "m5.large");
         assert_eq!((large.types.len(), large.entry("m5.large")), (1, catalog.entry("m5.large")));

@@ -12,6 +12,7 @@ pub mod facts;
 pub mod file;
 pub mod labels;
 pub mod offerings;
+pub mod prices;
 
 mod attachments;
 mod resolve;
@@ -19,7 +20,7 @@ mod wire;
 
 pub use allocatable::NodeResources;
 pub use attachments::complete_volumes;
-pub use catalog::{Catalog, Source, TypeEntry};
+pub use catalog::{Catalog, PriceSource, Source, TypeEntry};
 pub use error::CatalogError;
 pub use facts::{EbsAttachments, Gpus, InstanceTypeFacts, NeuronDevices};
 pub use file::read_file;

@@ -1,34 +1,38 @@
 //! Where and for how much instance types are sold.
 
-use outrigger_model::{CapacityType, Offering, Price};
+use outrigger_model::{CapacityType, Offering};
 
-/// What a spot instance is taken to cost where no spot price is known, in percent of on-demand.
-///
-/// AWS lists spot at up to 90 % below on-demand, and most types of most zones cost between a
-/// quarter and a half of it. An estimate in the upper part of that range keeps spot cheaper than
-/// on-demand without promising what will not come true.
-pub const SPOT_ESTIMATE_PERCENT: u64 = 40;
+use crate::prices::ListedPrice;
 
-/// The spot price that is assumed where none is known.
-pub const fn estimated_spot(on_demand: Price) -> Price {
-    on_demand.percent(SPOT_ESTIMATE_PERCENT)
-}
+/// What spot costs in percent of on demand where all of it costs the same.
+const FLAT_SPOT_PERCENT: u64 = 40;
 
 /// The three zones that nearly every region has; what an account really sees only EC2 can say.
 pub fn default_zones(region: &str) -> Vec<String> {
     ["a", "b", "c"].iter().map(|letter| format!("{region}{letter}")).collect()
 }
 
-/// Offerings of one type in each zone, on demand and as spot, all available.
-pub fn in_zones(zones: &[String], on_demand: Price, spot: Price) -> Vec<Offering> {
-    let offering = |zone: &String, capacity_type, price| Offering {
+/// Offerings of one type in a zone, as spot where it is sold so, and on demand; all available.
+pub fn in_zone(zone: &str, listed: ListedPrice) -> impl Iterator<Item = Offering> + use<> {
+    let zone = zone.to_owned();
+    let offering = move |(capacity_type, price, interruption)| Offering {
         zone: zone.clone(),
         capacity_type,
         price,
         available: true,
         reservation: None,
+        interruption,
     };
-    let both =
-        |zone| [offering(zone, CapacityType::Spot, spot), offering(zone, CapacityType::OnDemand, on_demand)];
-    zones.iter().flat_map(both).collect()
+    let spot = listed.spot().map(|price| (CapacityType::Spot, price, listed.interruption));
+    spot.into_iter().chain([(CapacityType::OnDemand, listed.on_demand, None)]).map(offering)
+}
+
+/// The offerings on demand, each with one as spot before it.
+pub(crate) fn with_flat_spot(offerings: &[Offering]) -> Vec<Offering> {
+    let on_demand = offerings.iter().filter(|offering| offering.capacity_type == CapacityType::OnDemand);
+    let both = |on_demand: &Offering| {
+        let price = on_demand.price.percent(FLAT_SPOT_PERCENT);
+        [Offering { capacity_type: CapacityType::Spot, price, ..on_demand.clone() }, on_demand.clone()]
+    };
+    on_demand.flat_map(both).collect()
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::vcpu_quota::vcpu_quota;
-use crate::{Price, Resources};
+use crate::{InterruptionFrequency, Price, Resources};
 
 /// How an instance is paid for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -98,6 +98,9 @@ pub struct Offering {
     /// The reservation that it draws on, when it is reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<Reservation>,
+    /// How often EC2 takes such instances back, where they are spot and somebody says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interruption: Option<InterruptionFrequency>,
 }
 
 /// A capacity reservation that instances can still be started in.
@@ -166,6 +169,7 @@ mod tests {
             price: Price::ZERO,
             available: true,
             reservation: None,
+            interruption: None,
         };
         let table = [
             (item("m5.large", "a", 101), true),

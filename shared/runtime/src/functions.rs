@@ -20,8 +20,8 @@ use crate::config::{Config, FunctionConfig, LifecycleConfig, PlanningConfig, Pro
 use crate::connect::Connections;
 use crate::limits::{Deadlines, Limits};
 use crate::metrics::{
-    self, BINDING_FORBIDDEN, BREAKER_OPEN, CLOCK_DIFFERENCE, COST_PER_HOUR, Metric, NODES_FORGOTTEN,
-    NODES_LAUNCHED, PAUSED, PODS_UNPLACED, POOLS_PAUSED,
+    self, BINDING_FORBIDDEN, BREAKER_OPEN, CATALOG_INCOMPLETE, CLOCK_DIFFERENCE, COST_PER_HOUR, Metric,
+    NODES_FORGOTTEN, NODES_LAUNCHED, PAUSED, PODS_UNPLACED, POOLS_PAUSED,
 };
 
 /// Runs `provision` until Lambda ends the process.
@@ -98,6 +98,7 @@ pub async fn disrupt() -> Result<(), Error> {
 pub async fn refresh() -> Result<(), Error> {
     serve_event(Limits::TICK, async |shell: &Shell<()>, _, _, _| {
         let summary = refresh_tick::tick(shell.connections().await?.cloud()).await?;
+        shell.measure(&[(CATALOG_INCOMPLETE, summary.missing.len() as f64)]);
         Ok(serde_json::to_value(summary)?)
     })
     .await

@@ -12,6 +12,7 @@ pub(crate) struct Metric(&'static str);
 
 pub(crate) const BINDING_FORBIDDEN: Metric = Metric("BindingForbidden");
 pub(crate) const BREAKER_OPEN: Metric = Metric("BreakerOpen");
+pub(crate) const CATALOG_INCOMPLETE: Metric = Metric("CatalogIncomplete");
 pub(crate) const CLOCK_DIFFERENCE: Metric = Metric("ClockDifference");
 pub(crate) const COST_PER_HOUR: Metric = Metric("CostPerHour");
 pub(crate) const NODES_FORGOTTEN: Metric = Metric("NodesForgotten");

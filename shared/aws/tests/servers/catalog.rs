@@ -2,8 +2,9 @@
 
 use aws_sdk_s3::primitives::ByteStream;
 use outrigger_aws::{Aws, AwsCloud, AwsConfig};
-use outrigger_catalog::catalog::Source;
+use outrigger_catalog::{PriceSource, Source};
 use outrigger_engine::ports::Cloud;
+use outrigger_engine::refresh;
 use outrigger_model::{CapacityType, Price};
 
 use crate::moto::Rig;
@@ -14,10 +15,11 @@ async fn the_catalogue_is_surveyed_kept_and_read_again() {
     assert_eq!(rig.cloud.catalog().await.unwrap().source, Source::Embedded);
     let catalog = rig.cloud.survey().await.unwrap();
     assert_eq!((catalog.source, catalog.spot_is_estimate), (Source::Refreshed, false));
+    assert_eq!(catalog.on_demand, PriceSource::Embedded, "moto has no Pricing service");
+    assert_eq!(refresh::tick(&rig.cloud).await.unwrap().missing, ["prices on demand"]);
     assert!(catalog.types.len() > 700, "{}", catalog.types.len());
     let m5 = catalog.entry("m5.large").unwrap();
     assert_eq!((m5.facts.vcpus, m5.facts.memory_mib, m5.facts.interfaces), (2, 8_192, 3));
-    // moto has no Pricing service, so the list price is the embedded one.
     assert_eq!(
         catalog.price("m5.large", "us-east-1a", CapacityType::OnDemand),
         Some(Price::from_nanos(96_000_000))

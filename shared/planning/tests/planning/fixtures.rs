@@ -47,6 +47,7 @@ pub(crate) fn machine(name: &str, arch: &str, cpus: i64, gib: i64, millidollars:
                 price: Price::from_nanos(nanos),
                 available: true,
                 reservation: None,
+                interruption: None,
             },
         )
     });

@@ -151,6 +151,7 @@ fn reservations_are_used_first_and_no_more_than_there_are() {
         price: Price::ZERO,
         available: true,
         reservation: Some(Reservation { id: "cr-1".into(), count: 2, total: None }),
+        interruption: None,
     });
     check("reserved", "Two of three nodes draw on a reservation with room for two.", &snapshot);
 

@@ -139,6 +139,7 @@ fn machine() -> InstanceType {
         price: Price::from_dollars(dollars).unwrap(),
         available: true,
         reservation: None,
+        interruption: None,
     };
     InstanceType {
         name: "m5.large".into(),

@@ -70,7 +70,7 @@ impl Reader {
     fn scenario(mut self, name: String, spec: &Spec) -> Result<Scenario, Vec<Invalid>> {
         let zones = self.zones(spec);
         let catalog = match Catalog::embedded(&spec.region, &zones) {
-            Ok(catalog) => catalog,
+            Ok(catalog) => catalog.with_flat_spot(),
             Err(error) => {
                 self.refuse("spec.region", format!("{:?}", spec.region), error);
                 return Err(self.problems);

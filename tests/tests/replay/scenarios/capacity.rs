@@ -137,6 +137,7 @@ fn add_reservation(snapshot: &mut Snapshot) {
                 price: Price::ZERO,
                 available: count > 0,
                 reservation: Some(reservation.clone()),
+                interruption: None,
             });
         }
     }

@@ -33,6 +33,7 @@ fn with_reservations() -> Setup {
             price: Price::from_nanos(1_000),
             available: true,
             reservation: Some(Reservation { id: id.into(), count: 1, total: None }),
+            interruption: None,
         }));
     });
     for (node, pod, id) in [("default-a", "web-0", "cr-1"), ("default-b", "web-1", "cr-2")] {
