@@ -43,6 +43,34 @@ fn memory_and_processors_are_parameters() {
     }
 }
 
+/// An account has one such role, and to make it a second time fails.
+#[test]
+fn the_role_for_spot_is_made_only_where_it_is_asked_for_and_outlives_the_stack() {
+    let template = template();
+    let role = &template["Resources"]["SpotRole"];
+    assert_eq!(role["Properties"]["AWSServiceName"], "spot.amazonaws.com");
+    assert_eq!(
+        (&role["Condition"], &role["DeletionPolicy"]),
+        (&json!("CreatesSpotRole"), &json!("RetainExceptOnCreate"))
+    );
+    assert_eq!(template["Parameters"]["CreateSpotRole"]["Default"], "false");
+    assert_eq!(template["Conditions"]["CreatesSpotRole"], json!(["CreateSpotRole", "true"]));
+}
+
+/// A stack that fails to be made takes its table and bucket with it, one that is deleted leaves them.
+#[test]
+fn what_holds_state_outlives_the_stack_but_not_a_failed_deployment() {
+    let template = template();
+    let kept = template["Resources"].as_object().unwrap().values();
+    let kept = kept.filter(|resource| !resource["DeletionPolicy"].is_null());
+    let kept: Vec<_> = kept.map(|resource| (&resource["Type"], &resource["DeletionPolicy"])).collect();
+    let types = ["AWS::DynamoDB::Table", "AWS::IAM::ServiceLinkedRole", "AWS::S3::Bucket"];
+    for name in types {
+        assert!(kept.iter().any(|(kind, _)| *kind == name), "{name}: {kept:?}");
+    }
+    assert!(kept.iter().all(|(_, policy)| *policy == "RetainExceptOnCreate"), "{kept:?}");
+}
+
 /// A new account may run ten functions at once, and AWS leaves a hundred to others before any can
 /// be reserved.
 #[test]

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use aws_sdk_ec2::types::{ArchitectureValues, Image};
+use aws_sdk_ec2::error::ProvideErrorMetadata;
+use aws_sdk_ec2::types::{ArchitectureValues, Image, ImageState};
 use outrigger_engine::Rate;
 use outrigger_engine::ports::CloudError;
 use outrigger_kops::{ImageFacts, ImageReference};
@@ -11,13 +12,16 @@ use outrigger_model::ec2_node_class::AmiSelectorTerm;
 use super::{SERVICE, filter};
 use crate::{Aws, errors, ssm};
 
+/// What EC2 says of an image that is gone, or that another account does not share.
+const NO_SUCH_IMAGE: [&str; 2] = ["InvalidAMIID.NotFound", "InvalidAMIID.Unavailable"];
+
 /// The images that a kOps image reference stands for, at most one for each architecture.
 pub(crate) async fn of_reference(
     aws: &Aws,
     reference: &ImageReference,
 ) -> Result<Vec<ImageFacts>, CloudError> {
     let images = match reference {
-        ImageReference::Id(id) => by_ids(aws, [id.clone()]).await?,
+        ImageReference::Id(id) => by_id(aws, id).await?,
         ImageReference::Parameter(name) => by_parameter(aws, name).await?,
         ImageReference::Name { owner, name } => {
             by_filters(aws, std::slice::from_ref(owner), vec![filter("name", [name.as_str()])]).await?
@@ -37,7 +41,7 @@ pub(crate) async fn of_terms(aws: &Aws, terms: &[AmiSelectorTerm]) -> Result<Vec
 
 async fn of_term(aws: &Aws, term: &AmiSelectorTerm) -> Result<Vec<Image>, CloudError> {
     if let Some(id) = &term.id {
-        return by_ids(aws, [id.clone()]).await;
+        return by_id(aws, id).await;
     }
     if let Some(parameter) = &term.ssm_parameter {
         return by_parameter(aws, parameter).await;
@@ -53,24 +57,41 @@ async fn of_term(aws: &Aws, term: &AmiSelectorTerm) -> Result<Vec<Image>, CloudE
 
 async fn by_parameter(aws: &Aws, name: &str) -> Result<Vec<Image>, CloudError> {
     match ssm::parameter(aws, name).await? {
-        Some(id) => by_ids(aws, [id]).await,
+        Some(id) => by_id(aws, &id).await,
         None => Ok(Vec::new()),
     }
 }
 
-async fn by_ids(aws: &Aws, ids: impl IntoIterator<Item = String>) -> Result<Vec<Image>, CloudError> {
-    by_filters(aws, &[], vec![filter("image-id", ids)]).await
+/// An image by its id; none where there is no such image. EC2 is asked for the id itself: it shows an
+/// image that is shared or deprecated to who names it.
+async fn by_id(aws: &Aws, id: &str) -> Result<Vec<Image>, CloudError> {
+    let ask = aws.ec2(Rate::Describe).await.describe_images().image_ids(id).include_deprecated(true);
+    match ask.send().await {
+        Ok(answer) => Ok(answer.images.unwrap_or_default().into_iter().filter(is_available).collect()),
+        Err(error) if error.code().is_some_and(|code| NO_SUCH_IMAGE.contains(&code)) => Ok(Vec::new()),
+        Err(error) => Err(errors::cloud(SERVICE, "find images", error)),
+    }
 }
 
+/// Whether instances can be launched from an image: one that is registered or copied cannot be used
+/// yet, and one whose snapshot has failed never.
+fn is_available(image: &Image) -> bool {
+    image.state().is_none_or(|state| *state == ImageState::Available)
+}
+
+/// Images by what they are called or tagged, deprecated ones with them: kOps and Karpenter launch
+/// these, too.
 async fn by_filters(
     aws: &Aws,
     owners: &[String],
-    filters: Vec<aws_sdk_ec2::types::Filter>,
+    mut filters: Vec<aws_sdk_ec2::types::Filter>,
 ) -> Result<Vec<Image>, CloudError> {
+    filters.push(filter("state", [ImageState::Available.as_str()]));
     let mut pages = aws
         .ec2(Rate::Describe)
         .await
         .describe_images()
+        .include_deprecated(true)
         .set_owners((!owners.is_empty()).then(|| owners.to_vec()))
         .set_filters(Some(filters))
         .into_paginator()

@@ -286,20 +286,7 @@ async fn what_cannot_be_resolved_says_what_and_why() {
 #[tokio::test]
 async fn an_ec2_node_class_is_resolved_by_its_selectors() {
     let rig = Rig::new().await;
-    let class = |image: serde_json::Value| {
-        let object = json!({
-            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"},
-            "spec": {
-                "amiFamily": "Custom",
-                "amiSelectorTerms": [image],
-                "instanceProfile": "nodes",
-                "securityGroupSelectorTerms": [{"name": format!("nodes.{}", rig.cluster)}],
-                "subnetSelectorTerms": [{"tags": {"Name": format!("us-east-1a.{}", rig.cluster)}}],
-                "userData": "#!/bin/bash\n",
-            }
-        });
-        ClassSource::Ec2(Box::new(EC2NodeClass::read(&object).unwrap()))
-    };
+    let class = |image: serde_json::Value| rig.ec2_class(&json!({"amiSelectorTerms": [image]}));
     let resolved = rig.cloud.resolve_class(&class(json!({"id": rig.image}))).await.unwrap();
     assert_eq!(resolved.not_ready, None);
     assert_eq!((resolved.subnets.len(), resolved.images[0].id.as_str()), (1, rig.image.as_str()));
@@ -342,6 +329,46 @@ async fn an_ec2_node_class_is_resolved_by_its_selectors() {
     }
     assert_eq!(none.not_ready.as_deref(), Some("spec.amiSelectorTerms select no image"));
 }
+
+#[tokio::test]
+async fn deprecated_images_are_asked_for_and_ids_are_asked_as_ids() {
+    let rig = Rig::new().await;
+    let ec2 = StandIn::start(&server("OUTRIGGER_TEST_MOTO"), "DescribeImages", A_DEPRECATED_IMAGE);
+    let cloud = rig.behind(&ec2).await;
+    let class = |image: serde_json::Value| rig.ec2_class(&json!({"amiSelectorTerms": [image]}));
+    let by_name = cloud.resolve_class(&class(json!({"name": "of-last-year"}))).await.unwrap();
+    let by_id = cloud.resolve_class(&class(json!({"id": "ami-0deprecated"}))).await.unwrap();
+    for resolved in [by_name, by_id] {
+        assert_eq!(resolved.not_ready, None);
+        assert_eq!(resolved.images[0].id, "ami-0deprecated");
+    }
+    let asked = ec2.asked("DescribeImages");
+    let [by_name, by_id] = &asked[..] else { panic!("each is asked once: {asked:?}") };
+    for words in ["IncludeDeprecated=true", "Name=state", "Value.1=available"] {
+        assert!(by_name.contains(words), "{words}: {by_name}");
+    }
+    assert!(
+        by_id.contains("ImageId.1=ami-0deprecated") && by_id.contains("IncludeDeprecated=true"),
+        "{by_id}"
+    );
+}
+
+#[tokio::test]
+async fn an_image_that_does_not_exist_is_named_by_its_class() {
+    let rig = Rig::new().await;
+    let none = rig
+        .cloud
+        .resolve_class(&rig.ec2_class(&json!({"amiSelectorTerms": [{"id": "ami-00000000000000000"}]})))
+        .await
+        .unwrap();
+    assert_eq!(none.not_ready.as_deref(), Some("spec.amiSelectorTerms select no image"));
+}
+
+const A_DEPRECATED_IMAGE: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
+<DescribeImagesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><requestId>r</requestId><imagesSet><item>
+<imageId>ami-0deprecated</imageId><imageState>available</imageState><architecture>x86_64</architecture>
+<creationDate>2025-01-01T00:00:00.000Z</creationDate><deprecationTime>2025-06-01T00:00:00.000Z</deprecationTime>
+<rootDeviceName>/dev/sda1</rootDeviceName></item></imagesSet></DescribeImagesResponse>"#;
 
 async fn request(rig: &Rig, intent: &str, capacity_type: CapacityType) -> FleetRequest {
     let class = rig.class("nodes").await;
