@@ -14,8 +14,8 @@ const SIZES: [&str; 7] = ["medium", "large", "xlarge", "2xlarge", "4xlarge", "8x
 const REGION: &str = "us-east-1";
 
 /// The embedded catalogue as an EC2NodeClass makes it, without the burstable types: Karpenter buys
-/// them unasked, and Outrigger does not. Spot costs the same share of on demand everywhere, as it did
-/// when most figures were first measured: so they stay comparable, whatever spot costs by now.
+/// them unasked, and Outrigger does not. Spot costs the same share of on demand everywhere, as it
+/// did when most figures were first measured: so they stay comparable, whatever spot costs by now.
 pub fn embedded() -> Result<Vec<InstanceType>> {
     let class = NodeClass::for_planning(NodeClassRef::ec2("default"));
     let catalog = Catalog::embedded(REGION, &[])?.with_flat_spot();

@@ -57,7 +57,8 @@ fn the_role_for_spot_is_made_only_where_it_is_asked_for_and_outlives_the_stack()
     assert_eq!(template["Conditions"]["CreatesSpotRole"], json!(["CreateSpotRole", "true"]));
 }
 
-/// A stack that fails to be made takes its table and bucket with it, one that is deleted leaves them.
+/// A stack that fails to be made takes its table and bucket with it, one that is deleted leaves
+/// them.
 #[test]
 fn what_holds_state_outlives_the_stack_but_not_a_failed_deployment() {
     let template = template();

@@ -67,8 +67,8 @@ fn filters(region: &str) -> Result<Vec<Filter>, CloudError> {
         .collect()
 }
 
-/// Instance type and price out of one product, which AWS sends as JSON text. In China it lists yuan,
-/// of which some are taken for a dollar.
+/// Instance type and price out of one product, which AWS sends as JSON text. In China it lists
+/// yuan, of which some are taken for a dollar.
 fn read(product: &str) -> Option<(String, Price)> {
     let product: Value = serde_json::from_str(product).ok()?;
     let instance_type = product.pointer("/product/attributes/instanceType")?.as_str()?;

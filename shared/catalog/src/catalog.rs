@@ -67,8 +67,8 @@ pub struct TypeEntry {
 
 impl Catalog {
     /// The catalogue that is compiled in: what the embedded list says of the region, in each of
-    /// `zones`, or in [`offerings::default_zones`] when there are none. Types without a list price in
-    /// a zone are left out there, since they are not sold.
+    /// `zones`, or in [`offerings::default_zones`] when there are none. Types without a list price
+    /// in a zone are left out there, since they are not sold.
     pub fn embedded(region: &str, zones: &[String]) -> Result<Self, CatalogError> {
         let default_zones = offerings::default_zones(region);
         let zones = if zones.is_empty() { &default_zones } else { zones };
@@ -114,7 +114,8 @@ impl Catalog {
     }
 
     /// The same with each type sold as spot wherever it is sold, for the same share of its price on
-    /// demand. Played worlds and benchmarks go by it: they stay the same whatever spot costs by now.
+    /// demand. Played worlds and benchmarks go by it: they stay the same whatever spot costs by
+    /// now.
     #[must_use]
     pub fn with_flat_spot(&self) -> Self {
         let types = self.types.iter().map(|entry| TypeEntry {

@@ -62,8 +62,8 @@ async fn by_parameter(aws: &Aws, name: &str) -> Result<Vec<Image>, CloudError> {
     }
 }
 
-/// An image by its id; none where there is no such image. EC2 is asked for the id itself: it shows an
-/// image that is shared or deprecated to who names it.
+/// An image by its id; none where there is no such image. EC2 is asked for the id itself: it shows
+/// an image that is shared or deprecated to who names it.
 async fn by_id(aws: &Aws, id: &str) -> Result<Vec<Image>, CloudError> {
     let ask = aws.ec2(Rate::Describe).await.describe_images().image_ids(id).include_deprecated(true);
     match ask.send().await {

@@ -50,8 +50,8 @@ pub(crate) fn collect(
     Ok(regions)
 }
 
-/// A region as the newer list has it, with what the older one says of spot. Of a type that the older
-/// one lacks here spot is what it is at home, or what it is for its category.
+/// A region as the newer list has it, with what the older one says of spot. Of a type that the
+/// older one lacks here spot is what it is at home, or what it is for its category.
 fn renewed(older: &Region, prices: &BTreeMap<String, Price>, home: &Region, is_estimate: bool) -> Region {
     // The advisor knows nothing of GovCloud and China.
     let is_advised = older.values().any(|price| price.interruption.is_some());
