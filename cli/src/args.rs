@@ -4,6 +4,7 @@
 mod decided;
 #[cfg(feature = "cluster")]
 mod pause;
+mod setup;
 
 use std::path::PathBuf;
 
@@ -17,12 +18,13 @@ use crate::output::Format;
 use decided::Decided;
 #[cfg(feature = "cluster")]
 pub(crate) use pause::{Ledger, Pause, Resume};
+pub(crate) use setup::{OWN_GROUP, Setup, is_plain};
 
 /// Plans, explains and simulates the nodes of kOps clusters. Nothing here needs a cluster or an AWS
 /// account.
 ///
-/// Exit codes: 0 done, 1 some pods have no place, 2 bad usage or input, 3 a plan that breaks a rule
-/// (plan --check).
+/// Exit codes: 0 done, 1 some pods have no place or a file was left as it was, 2 bad usage or
+/// input, 3 a plan that breaks a rule (plan --check).
 #[derive(Debug, Parser)]
 #[command(name = "outrigger", version, propagate_version = true, max_term_width = 110)]
 pub(crate) struct Args {
@@ -64,6 +66,13 @@ pub(crate) enum Command {
     ///
     /// They are NodePool, NodeClaim, NodeOverlay, EC2NodeClass and CapacityBuffer.
     Crds(Crds),
+    /// Write the files that a first deployment to a cluster needs, and say which commands come next
+    ///
+    /// It reads what kOps prints of the cluster, and the kubeconfig's address and CA of its API
+    /// server. It writes an InstanceGroup of Outrigger's own, the parameters of the stack, the
+    /// mapping of the functions' roles, and a first NodePool. Nothing is applied. A file that
+    /// differs from what would be written is left as it is, and named.
+    Setup(Setup),
     /// Take Outrigger out of a cluster: its finalizers, its NodeClaims, and nodes that it left
     /// closed
     ///

@@ -42,6 +42,9 @@ pub(crate) enum CliError {
     /// A scenario is wrong.
     #[error("{}", lines(.0))]
     Scenario(Vec<Invalid>),
+    /// Objects of the input are wrong.
+    #[error("{}", lines(.0))]
+    Objects(Vec<Invalid>),
     /// A scenario cannot be played.
     #[error(transparent)]
     Play(#[from] PlayError),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -81,7 +81,7 @@ pub(crate) fn read_snapshot(source: &Source) -> Result<Input, CliError> {
         let snapshot = snapshot_file::from_text(file, &read(file)?)?;
         return Ok(Input { snapshot, lacks: Vec::new() });
     }
-    let mut dump = dump(source)?;
+    let mut dump = dump(&source.files)?;
     let classes = offers(&mut dump, source)?;
     let mut lacks = lacks(&dump, source);
     if source.catalog.is_none() && !classes.is_empty() {
@@ -109,9 +109,10 @@ fn lacks(dump: &Dump, source: &Source) -> Vec<String> {
     lacks
 }
 
-fn dump(source: &Source) -> Result<Dump, CliError> {
+/// What kubectl and kOps wrote.
+pub(crate) fn dump(files: &[PathBuf]) -> Result<Dump, CliError> {
     let mut reader = DumpReader::default();
-    for file in &source.files {
+    for file in files {
         let name = file.display().to_string();
         if is_standard_input(file) {
             reader.add(&name, std::io::stdin().lock())?;

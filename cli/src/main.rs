@@ -16,6 +16,7 @@ mod output;
 #[cfg(feature = "cluster")]
 mod pause;
 mod plan;
+mod setup;
 mod simulate;
 mod snapshot_file;
 #[cfg(feature = "cluster")]
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Command::Consolidate(command) => consolidate::run(&command, args.output),
         Command::Explain(command) => explain::run(&command, args.output),
         Command::Crds(command) => crds::run(&command, args.output),
+        Command::Setup(command) => setup::run(&command, args.output),
         #[cfg(feature = "cluster")]
         Command::Uninstall(command) => uninstall::run(&command, args.output),
         #[cfg(feature = "cluster")]

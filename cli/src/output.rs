@@ -32,7 +32,7 @@ pub(crate) enum Format {
 pub(crate) enum CommandOutcome {
     /// Everything is as it should be.
     Done,
-    /// Some pods have no place.
+    /// Some pods have no place, or something was left as it was.
     Unplaced,
     /// Some objects of the input were refused; the result was made without them.
     Refused,

@@ -362,7 +362,7 @@ fn the_examples_of_the_help_texts_run() {
 
 #[test]
 fn help_texts() {
-    for command in ["simulate", "plan", "consolidate", "explain", "crds"] {
+    for command in ["simulate", "plan", "consolidate", "explain", "crds", "setup"] {
         insta::assert_snapshot!(format!("help_{command}"), transcript(&[command, "--help"], ""));
     }
 }
