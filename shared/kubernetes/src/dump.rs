@@ -2,6 +2,7 @@
 //! mixed.
 
 mod objects;
+mod raw;
 mod stream;
 mod yaml;
 
@@ -18,6 +19,9 @@ use outrigger_model::{
 use serde_json::Value;
 
 use objects::Objects;
+use stream::Sink;
+
+pub use raw::{RawObject, RawReader};
 
 /// What files say of a cluster. Everything is in order of name, wherever it stood in the files.
 #[derive(Clone, Debug, Default)]
@@ -164,30 +168,45 @@ pub struct DumpReader {
 
 impl DumpReader {
     /// Reads a file; `file` is the name under which complaints mention it.
-    pub fn add(&mut self, file: &str, mut input: impl BufRead) -> Result<(), DumpError> {
-        let unreadable = |source| DumpError::Unreadable { file: file.to_owned(), source };
+    pub fn add(&mut self, file: &str, input: impl BufRead) -> Result<(), DumpError> {
         self.objects.begin_file(file);
-        match first_byte(&mut input).map_err(unreadable)? {
-            None => Ok(()),
-            Some(b'{' | b'[') => stream::read_json(input, &mut self.objects).map_err(|source| {
-                if source.is_io() {
-                    return unreadable(source.into());
-                }
-                DumpError::NotJson { file: file.to_owned(), source }
-            }),
-            Some(_) => yaml::read(input, &mut self.objects).map_err(|error| match error {
-                yaml::Error::Unreadable(source) => unreadable(source),
-                yaml::Error::NotYaml { line, source } => {
-                    DumpError::NotYaml { file: file.to_owned(), line, source }
-                }
-            }),
-        }
+        read_into(&mut self.objects, file, input)
     }
 
     /// Everything that was read.
     pub fn finish(self) -> Dump {
         self.objects.finish()
     }
+}
+
+/// Reads a file of JSON or YAML; `file` is the name under which complaints mention it.
+fn read_into(sink: &mut impl Sink, file: &str, mut input: impl BufRead) -> Result<(), DumpError> {
+    let unreadable = |source| DumpError::Unreadable { file: file.to_owned(), source };
+    match first_byte(&mut input).map_err(unreadable)? {
+        None => Ok(()),
+        Some(b'{' | b'[') => stream::read_json(input, sink).map_err(|source| {
+            if source.is_io() {
+                return unreadable(source.into());
+            }
+            DumpError::NotJson { file: file.to_owned(), source }
+        }),
+        Some(_) => yaml::read(input, sink).map_err(|error| match error {
+            yaml::Error::Unreadable(source) => unreadable(source),
+            yaml::Error::NotYaml { line, source } => {
+                DumpError::NotYaml { file: file.to_owned(), line, source }
+            }
+        }),
+    }
+}
+
+/// The complaint about an object that says no kind; `number` counts the documents of its file.
+fn without_kind(number: usize) -> Invalid {
+    Invalid::new(format!("object {number}"), "kind", "nothing", "a kind, as Pod")
+}
+
+/// The complaint about a document that is no object.
+fn no_object(number: usize, shown: String) -> Invalid {
+    Invalid::new(format!("object {number}"), "kind", shown, "a Kubernetes object or List")
 }
 
 /// The first byte that is no space, which is left where it stands.

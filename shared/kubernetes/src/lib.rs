@@ -11,4 +11,4 @@ mod wire;
 #[cfg(feature = "client")]
 pub use client::{Access, KubernetesCluster, Token, TokenSource};
 pub use convert::Interner;
-pub use dump::{Dump, DumpError, DumpReader};
+pub use dump::{Dump, DumpError, DumpReader, RawObject, RawReader};

@@ -427,3 +427,34 @@ fn files_that_are_nothing_say_where() {
     assert_eq!(missing.to_string(), "/no/such/file: the file cannot be read");
     assert_eq!(lines_of(&Dump::parse(&[("empty.yaml", "")]).unwrap()), "");
 }
+
+#[test]
+fn objects_can_be_had_as_they_were_written() {
+    let mut reader = outrigger_kubernetes::RawReader::default();
+    reader.add("pods.yaml", PODS.as_bytes()).unwrap();
+    reader.add("list.json", TYPED_LIST.as_bytes()).unwrap();
+    reader.add("strange.yaml", "just a text\n---\n{metadata: {name: x}}\n".as_bytes()).unwrap();
+    let (objects, invalid) = reader.finish();
+    let seen: Vec<String> = objects
+        .iter()
+        .map(|object| format!("{} {} {}", object.file, object.api_version, object.kind))
+        .collect();
+    let expected = [
+        "pods.yaml v1 Pod",
+        "pods.yaml apps/v1 Deployment",
+        "pods.yaml v1 Node",
+        "pods.yaml apps/v1 DaemonSet",
+        "list.json v1 Pod",
+        "list.json v1 Pod",
+        "list.json v1 Service",
+        "list.json longhorn.io/v1beta2 Node",
+    ];
+    assert_eq!(seen, expected);
+    assert_eq!(objects[2].value["status"]["capacity"]["cpu"], "4");
+    let complaints: Vec<String> = invalid.iter().map(ToString::to_string).collect();
+    let expected = [
+        "strange.yaml: object 1: kind: found \"just a text\"; allowed: a Kubernetes object or List",
+        "strange.yaml: object 2: kind: found nothing; allowed: a kind, as Pod",
+    ];
+    assert_eq!(complaints, expected);
+}

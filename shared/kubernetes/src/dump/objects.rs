@@ -43,16 +43,12 @@ impl Sink for Objects {
     }
 
     fn strange(&mut self, shown: String) {
-        let object = format!("object {}", self.documents);
-        self.refuse(Invalid::new(object, "kind", shown, "a Kubernetes object or List"));
+        self.refuse(super::no_object(self.documents, shown));
     }
 
     fn object(&mut self, version: &str, kind: &str, object: Object) {
         match (version, kind) {
-            (_, "") => {
-                let name = format!("object {}", self.documents);
-                self.refuse(Invalid::new(name, "kind", "nothing", "a kind, as Pod"));
-            }
+            (_, "") => self.refuse(super::without_kind(self.documents)),
             ("v1", "Pod") => self.add_pod(&object),
             ("v1", "Node") => self.add_node(&object),
             ("apps/v1", "DaemonSet") => self.add_daemon_set(&object),
