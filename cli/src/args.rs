@@ -62,6 +62,15 @@ pub(crate) enum Command {
     Consolidate(Consolidate),
     /// Say where one pod goes, or why each NodePool refuses it; or why a node is what it is
     Explain(Explain),
+    /// Make what you have of Karpenter or kOps into what Outrigger takes; nothing is applied
+    ///
+    /// It reads NodePools and EC2NodeClasses of v1 and v1beta1, Provisioners and AWSNodeTemplates,
+    /// NodeOverlays, and what kops get -o yaml prints. It prints YAML for kubectl apply, without
+    /// status and what the API server and controllers write. Standard error has what could not be
+    /// carried, by file, object and field, and what to do about it; with -o json it is in the
+    /// document. Objects of other kinds are named and passed over. Pods and what makes them are
+    /// looked through for names that Karpenter has given up.
+    Import(Import),
     /// Print the definitions of the custom resources, for kubectl apply
     ///
     /// They are NodePool, NodeClaim, NodeOverlay, EC2NodeClass and CapacityBuffer.
@@ -228,6 +237,19 @@ impl From<MinValues> for policy::MinValuesPolicy {
     }
 }
 
+/// What `import` takes.
+#[derive(Debug, Arguments)]
+#[command(after_long_help = IMPORT_HELP)]
+pub(crate) struct Import {
+    /// What kubectl get or kops get wrote, or what was written for kubectl apply, any number of
+    /// times; - reads standard input
+    #[arg(short, long = "file", value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// The InstanceGroup that NodePools borrow in place of an EC2NodeClass that is not carried
+    #[arg(long, value_name = "NAME")]
+    pub(crate) instance_group: Option<String>,
+}
+
 /// What `crds` takes.
 #[derive(Debug, Arguments)]
 #[command(after_long_help = CRDS_HELP)]
@@ -373,6 +395,18 @@ Exit codes:
   0  the pod has a place, or it is a node
   1  the pod has none
   2  bad usage or input";
+
+const IMPORT_HELP: &str = "\
+Examples:
+  kubectl get nodepools,ec2nodeclasses -o yaml | outrigger import -f - > pools.yaml
+  kubectl get provisioners,awsnodetemplates,deployments -A -o yaml | outrigger import -f -
+  kops get --name CLUSTER -o yaml | outrigger import -f - > pools.yaml
+  outrigger import -f examples/karpenter.yaml --instance-group nodes
+  outrigger import -f examples/karpenter.yaml --instance-group nodes -o json
+
+Exit codes:
+  0  everything was carried but what is listed
+  2  bad usage or input, or an object had to be left out";
 
 const CRDS_HELP: &str = "\
 Examples:

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -114,14 +114,18 @@ pub(crate) fn dump(files: &[PathBuf]) -> Result<Dump, CliError> {
     let mut reader = DumpReader::default();
     for file in files {
         let name = file.display().to_string();
-        if is_standard_input(file) {
-            reader.add(&name, std::io::stdin().lock())?;
-            continue;
-        }
-        let opened = File::open(file).map_err(|source| CliError::Read { file: name.clone(), source })?;
-        reader.add(&name, BufReader::with_capacity(1 << 20, opened))?;
+        reader.add(&name, open(file)?)?;
     }
     Ok(reader.finish())
+}
+
+/// Opens a file; `-` is standard input.
+pub(crate) fn open(file: &Path) -> Result<Box<dyn BufRead>, CliError> {
+    if is_standard_input(file) {
+        return Ok(Box::new(std::io::stdin().lock()));
+    }
+    let failed = |source| CliError::Read { file: file.display().to_string(), source };
+    Ok(Box::new(BufReader::with_capacity(1 << 20, File::open(file).map_err(failed)?)))
 }
 
 fn is_standard_input(file: &Path) -> bool {

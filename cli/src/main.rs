@@ -8,6 +8,7 @@ mod consolidate;
 mod crds;
 mod error;
 mod explain;
+mod import;
 mod input;
 #[cfg(feature = "cluster")]
 mod ledger;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Command::Plan(command) => plan::run(&command, args.output),
         Command::Consolidate(command) => consolidate::run(&command, args.output),
         Command::Explain(command) => explain::run(&command, args.output),
+        Command::Import(command) => import::run(&command, args.output),
         Command::Crds(command) => crds::run(&command, args.output),
         Command::Setup(command) => setup::run(&command, args.output),
         #[cfg(feature = "cluster")]

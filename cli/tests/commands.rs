@@ -337,7 +337,7 @@ fn crds_are_printed_or_written() {
 fn the_examples_of_the_help_texts_run() {
     let dir = tempfile::tempdir().unwrap();
     let mut run = 0;
-    for command in ["simulate", "plan", "consolidate", "explain", "crds"] {
+    for command in ["simulate", "plan", "consolidate", "explain", "import", "crds"] {
         let help = outrigger(&[command, "--help"], "");
         let help = String::from_utf8_lossy(&help.stdout).into_owned();
         let examples = help.lines().filter_map(|line| line.trim().strip_prefix("outrigger "));
@@ -362,7 +362,7 @@ fn the_examples_of_the_help_texts_run() {
 
 #[test]
 fn help_texts() {
-    for command in ["simulate", "plan", "consolidate", "explain", "crds", "setup"] {
+    for command in ["simulate", "plan", "consolidate", "explain", "import", "crds", "setup"] {
         insta::assert_snapshot!(format!("help_{command}"), transcript(&[command, "--help"], ""));
     }
 }
