@@ -116,10 +116,13 @@ fn an_ec2_that_stammers_launches_once() {
         rule("", 0, ALWAYS, Fault::Late(Duration::from_millis(100))),
     ]);
     let answer = tick(&stack, "provision").unwrap();
-    let claims = answer["unknown"].as_array().unwrap().len();
-    assert_eq!((claims, &answer["launched"]), (instances(&stack).unwrap().len(), &json!([])), "{answer}");
+    let [unknown, launched] = ["unknown", "launched"].map(|key| answer[key].as_array().unwrap().len());
+    let claims = unknown + launched;
+    assert!(unknown > 0, "the one whose answer was cut: {answer}");
+    assert_eq!(claims, instances(&stack).unwrap().len(), "{answer}");
     let requests = proxy.seen().iter().filter(|seen| seen.line.contains("CreateFleet")).count();
-    assert_eq!(requests, 2, "refused for the rate, then launched");
+    // One is refused for the rate and sent again; a request is for one node or more.
+    assert!((2..=claims + 1).contains(&requests), "{requests} requests: {answer}");
     proxy.set(&[]);
     let answer = tick(&stack, "provision").unwrap();
     assert_eq!(instances(&stack).unwrap().len(), claims, "{answer}");
