@@ -387,7 +387,8 @@ fn what_pause_and_resume_take() {
 
 /// What a command prints without the note on how old its prices are, which a Snapshot does not say.
 fn without_prices(printed: &str) -> String {
-    let note = "--- stderr\nnote: prices of us-east-1 are those compiled in: on demand of 2026-11-01, spot as its mean of 2025-05-28\n";
+    let note = "--- stderr\nnote: prices of us-east-1 are those compiled in: on demand of 2026-11-01, \
+                spot as its mean of 2025-05-28\n";
     printed.replace(note, "")
 }
 

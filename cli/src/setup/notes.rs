@@ -58,7 +58,9 @@ fn of_group(group: &OwnGroup) -> Vec<String> {
     }
     if group.object["spec"]["iam"]["profile"].is_string() {
         notes.push(
-            "the group has an instance profile of its own; the parameter NodeRoleName must be the profile's role".into(),
+            "the group has an instance profile of its own; the parameter NodeRoleName must be the profile's \
+             role"
+                .into(),
         );
     }
     let key = group.text("rootVolumeEncryptionKey").filter(|key| !key.starts_with("arn:"));
