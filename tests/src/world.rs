@@ -16,6 +16,12 @@ use crate::proxy::Proxy;
 /// small.
 pub const FAMILIES: [&str; 3] = ["c", "m", "r"];
 
+/// One pass for each tick.
+pub const NO_WINDOW: (&str, &str) = ("OUTRIGGER_POLL_WINDOW_SECONDS", "0");
+/// So long that one tick sees all nodes join, on a machine that other stacks keep busy too: where
+/// no schedule comes after it, nothing else would.
+pub const LONG_WINDOW: (&str, &str) = ("OUTRIGGER_POLL_WINDOW_SECONDS", "100");
+
 /// Starts a stack with the pools `default` (amd64), `arm` and `batch` (tainted), and no function
 /// process.
 pub fn start() -> Result<Stack> {

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use outrigger_stack::{FunctionProcess, InvocationResult, NodeAgentSettings, Stack, TABLE, scheduled_event};
 use outrigger_tests::objects::deployment;
 use outrigger_tests::world::{
-    apply, claims_in, count_unschedulable, instances, ledger, pools, start, tick, wait_for,
+    NO_WINDOW, apply, claims_in, count_unschedulable, instances, ledger, pools, start, tick, wait_for,
 };
 use serde_json::{Value, json};
 
-use crate::aws_faults::{NO_WINDOW, is_whole};
+use crate::aws_faults::is_whole;
 use crate::rights::warning;
 
 const LONGEST: Duration = Duration::from_secs(60);

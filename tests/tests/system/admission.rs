@@ -6,7 +6,7 @@ use std::time::Duration;
 use outrigger_stack::{NodeAgentSettings, Stack};
 use outrigger_tests::objects::deployment;
 use outrigger_tests::world::{
-    apply, claims_in, count_in_phase, count_unschedulable, instances, start, tick, wait_for,
+    NO_WINDOW, apply, claims_in, count_in_phase, count_unschedulable, instances, start, tick, wait_for,
 };
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ fn a_refused_change_is_told_and_made_later() {
     freeze(&stack);
     apply(stack.kubernetes(), &deployment("web", PODS, "250m", "256Mi", &json!({}))).unwrap();
     wait_for("unschedulable pods", PODS, Duration::from_secs(60), || count_unschedulable(&stack)).unwrap();
-    let single = [("OUTRIGGER_POLL_WINDOW_SECONDS", "0")];
+    let single = [NO_WINDOW];
     let provision = stack.start_function("provision", &single).unwrap();
     let lifecycle = stack.start_function("lifecycle", &single).unwrap();
     let agent = stack.node_agent(NodeAgentSettings::default());

@@ -7,15 +7,13 @@ use outrigger_stack::Stack;
 use outrigger_tests::faults::{Fault, FaultProxy, Rule};
 use outrigger_tests::objects::deployment;
 use outrigger_tests::world::{
-    apply, claims_in, count_unschedulable, failing_tick, instances, ledger, start, tick, wait_for,
+    NO_WINDOW, apply, claims_in, count_unschedulable, failing_tick, instances, ledger, start, tick, wait_for,
 };
 use serde_json::{Value, json};
 
 const PODS: usize = 5;
 /// More often than any call is tried.
 const ALWAYS: usize = 100;
-/// One pass for each tick.
-pub(crate) const NO_WINDOW: (&str, &str) = ("OUTRIGGER_POLL_WINDOW_SECONDS", "0");
 
 fn waiting_pods() -> Stack {
     let stack = start().unwrap();

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use outrigger_stack::{CLUSTER, NodeAgentSettings, Options, Stack, nodeup_hash, parameter};
 use outrigger_tests::objects::{deployment, node_pool, requirement};
-use outrigger_tests::world::{FAMILIES, apply, count_in_phase, count_unschedulable, tick, wait_for};
+use outrigger_tests::world::{
+    FAMILIES, LONG_WINDOW, apply, count_in_phase, count_unschedulable, tick, wait_for,
+};
 use serde_json::{Value, json};
 
 /// Launches for three pods, waits until they run, and returns the names of Outrigger's own launch
@@ -15,7 +17,7 @@ fn three_pods_run(stack: &Stack) -> Vec<String> {
     apply(stack.kubernetes(), &deployment("web", 3, "500m", "1Gi", &json!({}))).unwrap();
     wait_for("unschedulable pods", 3, Duration::from_secs(60), || count_unschedulable(stack)).unwrap();
     let provision = stack.start_function("provision", &[]).unwrap();
-    let lifecycle = stack.start_function("lifecycle", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "30")]).unwrap();
+    let lifecycle = stack.start_function("lifecycle", &[LONG_WINDOW]).unwrap();
     let agent = stack.node_agent(NodeAgentSettings::default());
     let answer = tick(stack, "provision").unwrap();
     assert_eq!((answer["unplaced"].as_u64(), &answer["failed"]), (Some(0), &json!([])), "{answer}");
@@ -103,7 +105,7 @@ fn a_group_whose_annotation_names_a_second_image_launches_both_architectures() {
     let annotated = group.replacen("metadata:\n", &annotation, 1);
     stack.aws().put_object(outrigger_stack::STATE_BUCKET, &key, &annotated).unwrap();
     let provision = stack.start_function("provision", &[]).unwrap();
-    let lifecycle = stack.start_function("lifecycle", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "30")]).unwrap();
+    let lifecycle = stack.start_function("lifecycle", &[LONG_WINDOW]).unwrap();
     let agent = stack.node_agent(NodeAgentSettings::default());
     let answer = tick(&stack, "provision").unwrap();
     assert_eq!((answer["unplaced"].as_u64(), &answer["failed"]), (Some(0), &json!([])), "{answer}");

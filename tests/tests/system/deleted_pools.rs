@@ -6,7 +6,7 @@ use std::time::Duration;
 use outrigger_stack::{NodeAgent, NodeAgentSettings, Stack};
 use outrigger_tests::objects::deployment;
 use outrigger_tests::world::{
-    apply, claims_in, count_in_phase, count_unschedulable, instances, start, tick, wait_for,
+    NO_WINDOW, apply, claims_in, count_in_phase, count_unschedulable, instances, start, tick, wait_for,
 };
 use serde_json::{Value, json};
 
@@ -74,7 +74,7 @@ fn of_pool(stack: &Stack, pool: &str) -> usize {
 #[test]
 fn a_deleted_pool_drains_and_ends_its_nodes() {
     let (stack, agent) = running();
-    let provision = stack.start_function("provision", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")]).unwrap();
+    let provision = stack.start_function("provision", &[NO_WINDOW]).unwrap();
     let lifecycle = stack.start_function("lifecycle", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "5")]).unwrap();
     settle(&stack);
     let uid = stack.kubernetes().get(POOL).unwrap()["metadata"]["uid"].clone();
@@ -98,7 +98,7 @@ fn a_deleted_pool_drains_and_ends_its_nodes() {
 #[test]
 fn an_orphaned_node_stays_and_belongs_to_the_next_pool_of_its_name() {
     let (stack, agent) = running();
-    let provision = stack.start_function("provision", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")]).unwrap();
+    let provision = stack.start_function("provision", &[NO_WINDOW]).unwrap();
     let lifecycle = stack.start_function("lifecycle", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "5")]).unwrap();
     settle(&stack);
     let kubernetes = stack.kubernetes();

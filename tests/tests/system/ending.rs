@@ -6,7 +6,8 @@ use std::time::Duration;
 use outrigger_stack::{NodeAgentSettings, Rates, Stack};
 use outrigger_tests::objects::{daemon_set, deployment};
 use outrigger_tests::world::{
-    apply, claims_in, count_in_phase, count_unschedulable, instances, ledger, start, tick, wait_for,
+    NO_WINDOW, apply, claims_in, count_in_phase, count_unschedulable, instances, ledger, start, tick,
+    wait_for,
 };
 use serde_json::{Value, json};
 
@@ -66,7 +67,7 @@ fn deleted_nodes_and_claims_are_drained_under_budgets() {
     apply(kubernetes, &budget(PODS - 1)).unwrap();
     wait_for("unschedulable pods", PODS, Duration::from_secs(60), || count_unschedulable(&stack)).unwrap();
     let window = [("OUTRIGGER_POLL_WINDOW_SECONDS", "5")];
-    let provision = stack.start_function("provision", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")]).unwrap();
+    let provision = stack.start_function("provision", &[NO_WINDOW]).unwrap();
     let lifecycle = stack.start_function("lifecycle", &window).unwrap();
     let agent = stack.node_agent(NodeAgentSettings::default());
     let silent = ["provision", "lifecycle", "refresh"].map(str::to_owned).to_vec();

@@ -8,7 +8,7 @@ use outrigger_stack::{NodeAgentSettings, Stack};
 use outrigger_tests::faults::{Fault, FaultProxy, Rule};
 use outrigger_tests::objects::deployment;
 use outrigger_tests::world::{
-    apply, claims_in, count_in_phase, count_unschedulable, instances, pods, start, tick, wait_for,
+    NO_WINDOW, apply, claims_in, count_in_phase, count_unschedulable, instances, pods, start, tick, wait_for,
 };
 use serde_json::{Value, json};
 
@@ -67,7 +67,7 @@ fn a_busy_api_server_slows_a_drain_and_breaks_no_budget() {
     wait_for("unschedulable pods", PODS, Duration::from_secs(60), || count_unschedulable(&stack)).unwrap();
     let proxy = FaultProxy::start(&stack).unwrap();
     let url = proxy.url();
-    let provision = stack.start_function("provision", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")]).unwrap();
+    let provision = stack.start_function("provision", &[NO_WINDOW]).unwrap();
     let through = [("OUTRIGGER_API_SERVER", url.as_str()), ("OUTRIGGER_POLL_WINDOW_SECONDS", "5")];
     let lifecycle = stack.start_function("lifecycle", &through).unwrap();
     let agent = stack.node_agent(NodeAgentSettings::default());

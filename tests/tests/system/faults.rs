@@ -10,7 +10,7 @@ use outrigger_tests::faults::{Fault, FaultProxy, Rule, Seen};
 use outrigger_tests::objects::deployment;
 use outrigger_tests::proxy::{Mode, Proxy};
 use outrigger_tests::world::{
-    apply, claims_in, count_unschedulable, failing_tick, instances, ledger, start, tick, wait_for,
+    NO_WINDOW, apply, claims_in, count_unschedulable, failing_tick, instances, ledger, start, tick, wait_for,
 };
 use serde_json::json;
 
@@ -18,8 +18,6 @@ use serde_json::json;
 const PAGE: usize = 2;
 /// How often a call is sent that may be repeated.
 const TRIES: usize = 3;
-/// One pass for each tick.
-const NO_WINDOW: (&str, &str) = ("OUTRIGGER_POLL_WINDOW_SECONDS", "0");
 
 fn rule(holds: &[&'static str], after: usize, times: usize, fault: Fault) -> Rule {
     Rule { holds: holds.to_vec(), after, times, fault }

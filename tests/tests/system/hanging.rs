@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use outrigger_stack::{InvocationResult, Options, Stack, scheduled_event};
+use outrigger_tests::world::NO_WINDOW;
 use serde_json::{Value, json};
 
 /// `template.yaml`'s timeout of `interrupt`, by which the stack would end it.
@@ -77,7 +78,7 @@ fn ticks_end_by_themselves() {
             let (stack, url) = (&stack, &url);
             scope.spawn(move || {
                 for variable in ["AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL_S3"] {
-                    let environment = [(variable, url.as_str()), ("OUTRIGGER_POLL_WINDOW_SECONDS", "0")];
+                    let environment = [(variable, url.as_str()), NO_WINDOW];
                     let process = stack.start_function(function, &environment).unwrap();
                     let outcome = stack.invoke(function, &scheduled_event(function));
                     let has_ended =

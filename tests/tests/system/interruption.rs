@@ -8,7 +8,7 @@ use outrigger_stack::{
 };
 use outrigger_tests::objects::{daemon_set, deployment};
 use outrigger_tests::world::{
-    apply, claims_in, count_in_phase, count_unschedulable, instances, start, tick, wait_for,
+    NO_WINDOW, apply, claims_in, count_in_phase, count_unschedulable, instances, start, tick, wait_for,
 };
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ fn a_warned_node_is_tainted_within_seconds_and_replaced() {
     apply(kubernetes, &daemon_set("agent", "50m", "64Mi")).unwrap();
     apply(kubernetes, &deployment("web", PODS, "250m", "256Mi", &json!({}))).unwrap();
     wait_for("unschedulable pods", PODS, Duration::from_secs(60), || count_unschedulable(&stack)).unwrap();
-    let single = [("OUTRIGGER_POLL_WINDOW_SECONDS", "0")];
+    let single = [NO_WINDOW];
     let provision = stack.start_function("provision", &single).unwrap();
     let lifecycle = stack.start_function("lifecycle", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "5")]).unwrap();
     let interrupt = stack.start_function("interrupt", &[]).unwrap();

@@ -9,7 +9,7 @@ use outrigger_model::Quantity;
 use outrigger_stack::{NodeAgentSettings, Rates, Stack};
 use outrigger_tests::objects::{daemon_set, deployment};
 use outrigger_tests::world::{
-    apply, claims_in, count_in_phase, count_unschedulable, instances, ledger, pods, start,
+    LONG_WINDOW, apply, claims_in, count_in_phase, count_unschedulable, instances, ledger, pods, start,
     start_with_kube_proxy, tick, wait_for,
 };
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ fn three_hundred_pods_become_running_but_for_the_impossible_one() {
     wait_for("unschedulable pods", 300, Duration::from_secs(60), || count_unschedulable(&stack)).unwrap();
 
     let provision = stack.start_function("provision", &[]).unwrap();
-    let lifecycle = stack.start_function("lifecycle", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "20")]).unwrap();
+    let lifecycle = stack.start_function("lifecycle", &[LONG_WINDOW]).unwrap();
     let agent = stack.node_agent(NodeAgentSettings::default());
     // Only doorbells: lifecycle is woken by provision's event, not by its schedule.
     let silent = ["disrupt", "provision", "lifecycle", "refresh"].map(str::to_owned).to_vec();
@@ -145,7 +145,7 @@ fn full_nodes_have_room_for_kube_proxy() {
     apply(kubernetes, &deployment("filler", 40, "100m", "64Mi", &json!({}))).unwrap();
     wait_for("unschedulable pods", 100, Duration::from_secs(60), || count_unschedulable(&stack)).unwrap();
     let provision = stack.start_function("provision", &[]).unwrap();
-    let lifecycle = stack.start_function("lifecycle", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "20")]).unwrap();
+    let lifecycle = stack.start_function("lifecycle", &[LONG_WINDOW]).unwrap();
     let agent = stack.node_agent(NodeAgentSettings::default());
     let silent = ["disrupt", "provision", "lifecycle", "refresh"].map(str::to_owned).to_vec();
     let ticker = stack.ticker(Rates { silent, ..Rates::default() });

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use outrigger_stack::Stack;
 use outrigger_tests::objects::deployment;
-use outrigger_tests::world::{apply, claims_in, count_unschedulable, ledger, start, tick, wait_for};
+use outrigger_tests::world::{
+    NO_WINDOW, apply, claims_in, count_unschedulable, ledger, start, tick, wait_for,
+};
 use serde_json::{Value, json};
 
 const CLAIMS: &str = "/apis/karpenter.sh/v1/nodeclaims";
@@ -51,7 +53,7 @@ fn scale(stack: &Stack, object: &Value, unschedulable: usize) {
 fn objects_whose_spec_is_not_the_claims_are_kept_and_removed_like_all_others() {
     let stack = start().unwrap();
     let kubernetes = stack.kubernetes();
-    let provision = stack.start_function("provision", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")]).unwrap();
+    let provision = stack.start_function("provision", &[NO_WINDOW]).unwrap();
     let lifecycle = stack.start_function("lifecycle", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "5")]).unwrap();
     let web = |replicas| deployment("web", replicas, "100m", "128Mi", &json!({}));
     scale(&stack, &web(2), 2);
@@ -94,8 +96,8 @@ fn objects_whose_spec_is_not_the_claims_are_kept_and_removed_like_all_others() {
 fn a_definition_that_is_deleted_ends_no_node_and_its_objects_come_again() {
     let stack = start().unwrap();
     let kubernetes = stack.kubernetes();
-    let _provision = stack.start_function("provision", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")]).unwrap();
-    let _lifecycle = stack.start_function("lifecycle", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")]).unwrap();
+    let _provision = stack.start_function("provision", &[NO_WINDOW]).unwrap();
+    let _lifecycle = stack.start_function("lifecycle", &[NO_WINDOW]).unwrap();
     scale(&stack, &deployment("web", 2, "100m", "128Mi", &json!({})), 2);
     tick(&stack, "provision").unwrap();
     tick(&stack, "lifecycle").unwrap();

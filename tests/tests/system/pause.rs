@@ -6,7 +6,7 @@ use std::time::Duration;
 use outrigger_stack::Stack;
 use outrigger_tests::cli::{Said, outrigger_in};
 use outrigger_tests::objects::deployment;
-use outrigger_tests::world::{apply, count_unschedulable, instances, start, tick, wait_for};
+use outrigger_tests::world::{NO_WINDOW, apply, count_unschedulable, instances, start, tick, wait_for};
 use serde_json::{Value, json};
 
 const PODS: usize = 2;
@@ -19,7 +19,7 @@ fn outrigger(stack: &Stack, arguments: &[&str]) -> Said {
 #[test]
 fn nothing_is_launched_between_pause_and_resume() {
     let stack = start().unwrap();
-    let _provision = stack.start_function("provision", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")]).unwrap();
+    let _provision = stack.start_function("provision", &[NO_WINDOW]).unwrap();
     let said = outrigger(&stack, &["pause"]);
     assert_eq!(said.code, 2, "{said:?}");
     assert!(said.errors.contains("no ledger of the cluster"), "a ledger is not begun by a person: {said:?}");

@@ -11,7 +11,7 @@ use outrigger_stack::{NodeAgentSettings, Stack};
 use outrigger_tests::faults::{Fault, FaultProxy, Rule};
 use outrigger_tests::objects::deployment;
 use outrigger_tests::world::{
-    apply, count_in_phase, count_unschedulable, instances, pods, start, tick, wait_for,
+    NO_WINDOW, apply, count_in_phase, count_unschedulable, instances, pods, start, tick, wait_for,
 };
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ fn pods_are_bound_where_that_is_allowed_and_left_to_the_scheduler_where_not() {
     let stack = start().unwrap();
     let mut binding = stack.kubernetes().get(&format!("{BINDINGS}/outrigger:place")).unwrap();
     stack.kubernetes().delete(&format!("{BINDINGS}/outrigger:place")).unwrap();
-    let provision = stack.start_function("provision", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")]).unwrap();
+    let provision = stack.start_function("provision", &[NO_WINDOW]).unwrap();
     let lifecycle = stack.start_function("lifecycle", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "10")]).unwrap();
     let agent = stack.node_agent(NodeAgentSettings::default());
 
@@ -99,7 +99,7 @@ fn a_server_that_stammers_gets_each_binding_once() {
     let stack = start().unwrap();
     let proxy = FaultProxy::start(&stack).unwrap();
     let url = proxy.url();
-    let provision = stack.start_function("provision", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")]).unwrap();
+    let provision = stack.start_function("provision", &[NO_WINDOW]).unwrap();
     let through = [("OUTRIGGER_API_SERVER", url.as_str()), ("OUTRIGGER_POLL_WINDOW_SECONDS", "10")];
     let lifecycle = stack.start_function("lifecycle", &through).unwrap();
     let agent = stack.node_agent(NodeAgentSettings::default());
@@ -208,8 +208,8 @@ fn settle(stack: &Stack, name: &str, mut between: impl FnMut()) -> BTreeSet<Stri
 #[test]
 fn strangers_and_kubelets_that_refuse_cost_a_plan_and_no_more() {
     let stack = start().unwrap();
-    let provision = stack.start_function("provision", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")]).unwrap();
-    let lifecycle = stack.start_function("lifecycle", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")]).unwrap();
+    let provision = stack.start_function("provision", &[NO_WINDOW]).unwrap();
+    let lifecycle = stack.start_function("lifecycle", &[NO_WINDOW]).unwrap();
     let agent = stack.node_agent(NodeAgentSettings::default());
     let over = AtomicBool::new(false);
 

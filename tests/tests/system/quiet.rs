@@ -9,7 +9,7 @@ use outrigger_tests::faults::{FaultProxy, Seen};
 use outrigger_tests::objects::deployment;
 use outrigger_tests::proxy::Traffic;
 use outrigger_tests::world::{
-    apply, claims_in, count_unschedulable, proxied_api_server, start, tick, wait_for,
+    NO_WINDOW, apply, claims_in, count_unschedulable, proxied_api_server, start, tick, wait_for,
 };
 use serde_json::{Value, json};
 
@@ -81,7 +81,7 @@ fn nodes_are_listed_for_a_sweep_and_watched_while_claims_wait() {
     let stack = start().unwrap();
     apply(stack.kubernetes(), &deployment("web", 3, "500m", "1Gi", &json!({}))).unwrap();
     wait_for("unschedulable pods", 3, Duration::from_secs(60), || count_unschedulable(&stack)).unwrap();
-    let process = stack.start_function("provision", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")]).unwrap();
+    let process = stack.start_function("provision", &[NO_WINDOW]).unwrap();
     let launched = tick(&stack, "provision").unwrap()["launched"].as_array().map_or(0, Vec::len);
     let proxy = FaultProxy::start(&stack).unwrap();
     let url = proxy.url();

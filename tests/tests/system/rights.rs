@@ -10,7 +10,7 @@ use outrigger_stack::{
     FunctionProcess, InvocationResult, NodeAgentSettings, Stack, queue_event, scheduled_event,
 };
 use outrigger_tests::objects::deployment;
-use outrigger_tests::world::{apply, claims_in, count_unschedulable, start, tick, wait_for};
+use outrigger_tests::world::{NO_WINDOW, apply, claims_in, count_unschedulable, start, tick, wait_for};
 use serde_json::{Value, json};
 
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
@@ -276,7 +276,7 @@ impl Case<'_> {
 fn each_right_that_is_missing_is_named_and_the_rest_goes_on() {
     let stack = start().unwrap();
     world(&stack);
-    let window = [("OUTRIGGER_POLL_WINDOW_SECONDS", "0")];
+    let window = [NO_WINDOW];
     let processes = ["provision", "lifecycle", "disrupt", "interrupt"]
         .map(|function| stack.start_function(function, &window).unwrap());
     let [provision, lifecycle, disrupt, interrupt] = &processes;

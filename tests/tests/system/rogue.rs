@@ -7,7 +7,7 @@ use std::time::Duration;
 use outrigger_stack::{NodeAgentSettings, Stack};
 use outrigger_tests::objects::deployment;
 use outrigger_tests::world::{
-    apply, count_in_phase, count_unschedulable, instances, ledger, start, tick, wait_for,
+    NO_WINDOW, apply, count_in_phase, count_unschedulable, instances, ledger, start, tick, wait_for,
 };
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ fn a_rogue_that_taints_each_node_does_not_make_us_buy_and_buy() {
     let stack = start().unwrap();
     apply(stack.kubernetes(), &deployment("web", PODS, "1", "1Gi", &json!({}))).unwrap();
     wait_for("unschedulable pods", PODS, Duration::from_secs(60), || count_unschedulable(&stack)).unwrap();
-    let single = [("OUTRIGGER_POLL_WINDOW_SECONDS", "0")];
+    let single = [NO_WINDOW];
     let provision = stack.start_function("provision", &single).unwrap();
     let lifecycle = stack.start_function("lifecycle", &single).unwrap();
     let agent =

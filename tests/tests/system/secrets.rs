@@ -11,7 +11,7 @@ use outrigger_stack::{
 };
 use outrigger_tests::objects::{deployment, node_pool, requirement};
 use outrigger_tests::proxy::{Mode, Proxy};
-use outrigger_tests::world::{apply, count_in_phase, count_unschedulable, start_with, wait_for};
+use outrigger_tests::world::{NO_WINDOW, apply, count_in_phase, count_unschedulable, start_with, wait_for};
 use serde_json::{Value, json};
 
 use crate::trust::{PARAMETER, service_account, store, token};
@@ -74,11 +74,7 @@ impl World {
         let note = move |bytes: &[u8]| kept.lock().unwrap_or_else(PoisonError::into_inner).extend(bytes);
         proxy.set(Mode::Note { text: "", then: Arc::new(note) });
         let through = format!("http://127.0.0.1:{}", proxy.port());
-        let environment = [
-            ("AWS_ENDPOINT_URL", through.as_str()),
-            ("OUTRIGGER_POLL_WINDOW_SECONDS", "0"),
-            ("RUST_LOG", "debug"),
-        ];
+        let environment = [("AWS_ENDPOINT_URL", through.as_str()), NO_WINDOW, ("RUST_LOG", "debug")];
         let functions =
             FUNCTIONS.iter().map(|name| stack.start_function(name, &environment).unwrap()).collect();
         Self { stack, functions, sent, answers: Vec::new(), token }

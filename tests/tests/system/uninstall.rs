@@ -6,7 +6,9 @@ use std::time::Duration;
 use outrigger_stack::{NodeAgent, NodeAgentSettings, Stack};
 use outrigger_tests::cli::{Said, outrigger};
 use outrigger_tests::objects::deployment;
-use outrigger_tests::world::{apply, count_in_phase, count_unschedulable, instances, start, tick, wait_for};
+use outrigger_tests::world::{
+    NO_WINDOW, apply, count_in_phase, count_unschedulable, instances, start, tick, wait_for,
+};
 use serde_json::json;
 
 const PODS: usize = 4;
@@ -20,7 +22,7 @@ fn running() -> (Stack, NodeAgent) {
     let stack = start().unwrap();
     apply(stack.kubernetes(), &deployment("web", PODS, "250m", "256Mi", &json!({}))).unwrap();
     wait_for("unschedulable pods", PODS, Duration::from_secs(60), || count_unschedulable(&stack)).unwrap();
-    let single = [("OUTRIGGER_POLL_WINDOW_SECONDS", "0")];
+    let single = [NO_WINDOW];
     let functions = ["provision", "lifecycle"].map(|name| stack.start_function(name, &single).unwrap());
     let agent = stack.node_agent(NodeAgentSettings::default());
     tick(&stack, "provision").unwrap();

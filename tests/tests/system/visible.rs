@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use outrigger_stack::{CLUSTER, Kubernetes, Options, Stack};
 use outrigger_tests::objects::{deployment, node_pool, requirement};
-use outrigger_tests::world::{apply, count_unschedulable, instances, tick, wait_for};
+use outrigger_tests::world::{NO_WINDOW, apply, count_unschedulable, instances, tick, wait_for};
 use serde_json::{Value, json};
 
 const POOLS: &str = "/apis/karpenter.sh/v1/nodepools";
@@ -186,7 +186,7 @@ fn what_is_refused_says_so_until_it_is_mended() {
     let stack = Stack::start(Options::default()).unwrap();
     let kubernetes = stack.kubernetes();
     apply_refused(kubernetes);
-    let _provision = stack.start_function("provision", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")]).unwrap();
+    let _provision = stack.start_function("provision", &[NO_WINDOW]).unwrap();
     tick(&stack, "provision").unwrap();
     tick(&stack, "provision").unwrap();
     assert_refusals_are_shown(&stack);
@@ -217,7 +217,7 @@ fn a_pool_shows_its_nodes_and_what_they_have() {
     apply(stack.kubernetes(), &node_pool("default", "nodes", &on_demand())).unwrap();
     apply(stack.kubernetes(), &deployment("web", 3, "500m", "1Gi", &json!({}))).unwrap();
     wait_for("unschedulable pods", 3, Duration::from_secs(60), || count_unschedulable(&stack)).unwrap();
-    let _provision = stack.start_function("provision", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")]).unwrap();
+    let _provision = stack.start_function("provision", &[NO_WINDOW]).unwrap();
     tick(&stack, "provision").unwrap();
     let nodes = instances(&stack).unwrap().len();
     let pool = stack.kubernetes().get(&format!("{POOLS}/default")).unwrap();
@@ -247,7 +247,7 @@ fn a_pool_that_a_live_karpenter_has_is_left_alone() {
     apply(kubernetes, &pool_of("own", "own")).unwrap();
     apply(kubernetes, &deployment("web", 1, "500m", "1Gi", &json!({}))).unwrap();
     wait_for("unschedulable pods", 1, Duration::from_secs(60), || count_unschedulable(&stack)).unwrap();
-    let _provision = stack.start_function("provision", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")]).unwrap();
+    let _provision = stack.start_function("provision", &[NO_WINDOW]).unwrap();
     let answer = tick(&stack, "provision").unwrap();
     assert_eq!((answer["unplaced"].as_u64(), instances(&stack).unwrap().len()), (Some(1), 0), "{answer}");
     let path = format!("{POOLS}/own");
