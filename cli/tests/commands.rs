@@ -2,26 +2,15 @@
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
-use std::fmt::Write as _;
-use std::io::Write as _;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+mod support;
 
-/// Runs the built command in the folder that the examples are named from.
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Output;
+
+/// Runs the command in the folder that the examples are named from.
 fn outrigger(arguments: &[&str], input: &str) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_outrigger"))
-        .args(arguments)
-        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the command starts");
-    if let Some(mut stdin) = child.stdin.take() {
-        // A command that does not read its input closes it, which is no failure here.
-        let _ = stdin.write_all(input.as_bytes());
-    }
-    child.wait_with_output().expect("the command ends")
+    support::outrigger(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), arguments, input)
 }
 
 /// What a command prints, its exit code first, with the one figure that differs from run to run

@@ -15,11 +15,13 @@ mod protection;
 mod reasons;
 mod speed;
 mod static_pods;
+#[path = "../support/mod.rs"]
+mod support;
 mod unreadable;
 mod volumes;
 
-use std::io::Write as _;
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::Output;
 
 use serde_json::{Value, json};
 
@@ -53,18 +55,8 @@ fn printed(arguments: &[&str], objects: &[Value]) -> Value {
 
 /// The command with these arguments, which reads a list of these objects.
 fn run(arguments: &[&str], objects: &[Value]) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_outrigger"))
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the command starts");
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
-    let mut input = child.stdin.take().expect("its input is ours");
-    input.write_all(list.as_bytes()).expect("it reads what we write");
-    drop(input);
-    child.wait_with_output().expect("the command ends")
+    support::outrigger(Path::new(env!("CARGO_MANIFEST_DIR")), arguments, &list)
 }
 
 /// What a command printed for people.

@@ -2,9 +2,11 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::io::Write as _;
+#[path = "../support/mod.rs"]
+mod support;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use serde_json::Value;
 
@@ -24,21 +26,9 @@ const FIXTURES: [(&str, bool); 12] = [
     ("wrong", true),
 ];
 
-/// Runs the built command in the folder of the fixtures.
+/// Runs the command in the folder of the fixtures.
 fn outrigger(arguments: &[&str], input: &str) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_outrigger"))
-        .args(arguments)
-        .current_dir(folder())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the command starts");
-    if let Some(mut stdin) = child.stdin.take() {
-        // A command that does not read its input closes it, which is no failure here.
-        let _ = stdin.write_all(input.as_bytes());
-    }
-    child.wait_with_output().expect("the command ends")
+    support::outrigger(&folder(), arguments, input)
 }
 
 fn folder() -> PathBuf {
