@@ -39,7 +39,7 @@ pub(crate) async fn survey(aws: &Aws) -> Result<Catalog, CloudError> {
     let on_demand = or_embedded("on-demand prices", on_demand).filter(|prices| !prices.is_empty());
     let embedded = RegionPrices::embedded(&aws.region)
         .inspect_err(|error| tracing::warn!(%error, "no prices of the region are compiled in"))
-        .unwrap_or_default();
+        .unwrap_or_else(|_| RegionPrices::none());
     let (list, source) = match on_demand {
         Some(prices) => (prices, PriceSource::Aws),
         None if embedded.is_empty() => (BTreeMap::new(), PriceSource::Missing),

@@ -29,9 +29,11 @@ const LISTED_LATER: [&str; 4] = ["cn-north-1", "us-east-1", "us-gov-east-1", "us
 
 static PRICES: &[u8] = include_bytes!("../data/prices.json.gz");
 
-/// The prices of a region by instance type.
-#[derive(Debug, Default)]
-pub struct RegionPrices(BTreeMap<String, ListedPrice>);
+/// The prices of a region by instance type. They are read once in the life of a process.
+#[derive(Clone, Copy, Debug)]
+pub struct RegionPrices(&'static Prices);
+
+type Prices = BTreeMap<String, ListedPrice>;
 
 /// What an instance type costs in a region or local zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,11 +63,17 @@ impl RegionPrices {
     /// The prices of a region or local zone, as `us-east-1` or `us-east-1-dfw-1`. Errs with all
     /// regions that are listed for one that is not.
     pub fn embedded(region: &str) -> Result<Self, CatalogError> {
-        let list = lists()?;
-        let Some(prices) = list.get(region) else {
+        let Some(list) = lists()?.get(region) else {
             return Err(CatalogError::Region { region: region.to_owned(), allowed: regions()?.join(", ") });
         };
-        serde_json::from_str(prices.get()).map(Self).map_err(|error| damaged(&error.to_string()))
+        let read = || serde_json::from_str(list.text.get()).map_err(|error| error.to_string());
+        list.prices.get_or_init(read).as_ref().map(Self).map_err(|why| damaged(why))
+    }
+
+    /// The prices of a region that no list has.
+    pub fn none() -> Self {
+        static NONE: Prices = Prices::new();
+        Self(&NONE)
     }
 
     /// The prices of a zone in the region. Local and Wavelength Zones have their own, and are named
@@ -116,8 +124,16 @@ pub fn regions() -> Result<Vec<&'static str>, CatalogError> {
     Ok(lists()?.keys().map(String::as_str).filter(is_region).collect())
 }
 
-/// Each region's prices as text: most programs want those of one.
-type Lists = BTreeMap<String, Box<RawValue>>;
+type Lists = BTreeMap<String, List>;
+
+/// A region's prices as text until somebody wants them: most programs want those of one.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct List {
+    text: Box<RawValue>,
+    #[serde(skip)]
+    prices: OnceLock<Result<Prices, String>>,
+}
 
 fn lists() -> Result<&'static Lists, CatalogError> {
     static READ: OnceLock<Result<Lists, String>> = OnceLock::new();
