@@ -12,8 +12,10 @@ use outrigger_model::ec2_node_class::AmiSelectorTerm;
 use super::{SERVICE, filter};
 use crate::{Aws, errors, ssm};
 
-/// What EC2 says of an image that is gone, or that another account does not share.
-const NO_SUCH_IMAGE: [&str; 2] = ["InvalidAMIID.NotFound", "InvalidAMIID.Unavailable"];
+/// What EC2 says of an image that is gone, that another account does not share, or whose id is
+/// none.
+const NO_SUCH_IMAGE: [&str; 3] =
+    ["InvalidAMIID.NotFound", "InvalidAMIID.Unavailable", "InvalidAMIID.Malformed"];
 
 /// The images that a kOps image reference stands for, at most one for each architecture.
 pub(crate) async fn of_reference(
