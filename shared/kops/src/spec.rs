@@ -372,7 +372,7 @@ impl InstanceGroup {
             *key == labels::MANAGED_ANNOTATION
                 || arch.is_some_and(|arch| labels::ARCHITECTURES.contains(&arch))
         };
-        let ours = self.metadata.annotations.keys().filter(|key| labels::domain(key) == "outrigger.dev");
+        let ours = self.metadata.annotations.keys().filter(|key| labels::domain(key) == labels::OUR_GROUP);
         for key in ours.filter(|key| !is_defined(key)) {
             let (managed, image) = (labels::MANAGED_ANNOTATION, labels::IMAGE_ANNOTATION);
             let allowed = format!("the annotations {managed}, {image}amd64 and {image}arm64");

@@ -12,6 +12,9 @@ pub const NAMESPACE: &str = "kube-system";
 pub const NAME: &str = "karpenter-leader-election";
 /// How long a Lease holds that does not say (client-go's default, which Karpenter keeps).
 const DEFAULT_SECONDS: i64 = 15;
+/// How long nobody may renew the Lease until Karpenter counts as gone, and not as one that restarts
+/// or moves to another node.
+const SILENCE: i64 = 600;
 
 /// What is known of Karpenter's Lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,9 +83,22 @@ impl LeaderLease {
     }
 
     /// Whether somebody holds it who was alive within its time.
-    pub fn is_live(&self, now: Timestamp) -> bool {
+    pub fn is_held(&self, now: Timestamp) -> bool {
         let age = self.renewed_at.map(|at| now.duration_since(at));
         !self.holder.is_empty() && age.is_some_and(|age| age <= SignedDuration::from_secs(self.seconds))
+    }
+
+    /// When Karpenter counts as gone, where nobody renews the Lease until then; `None` where nobody
+    /// ever has. One that stops in order gives its Lease back, and may be about to start again.
+    pub fn lives_until(&self) -> Option<Timestamp> {
+        let silence = SignedDuration::from_secs(self.seconds.max(SILENCE));
+        // Times end in the year 9999: a Lease that is renewed after that is held for ever.
+        self.renewed_at.map(|at| at.checked_add(silence).unwrap_or(Timestamp::MAX))
+    }
+
+    /// Whether a Karpenter lives, or may only be restarting.
+    pub fn is_live(&self, now: Timestamp) -> bool {
+        self.lives_until().is_some_and(|until| now <= until)
     }
 }
 
@@ -97,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_is_live_while_its_holder_has_renewed_it_in_time() {
+    fn a_lease_is_held_while_its_holder_has_renewed_it_in_time() {
         let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
         let renewed = |at: &str, holder: &str| {
             lease(&json!({"holderIdentity": holder, "leaseDurationSeconds": 20, "renewTime": at}))
@@ -110,6 +126,26 @@ mod tests {
             (lease(&json!({"holderIdentity": "karpenter-1"})), false),
             (lease(&json!({"holderIdentity": "k", "renewTime": "2026-01-01T00:00:45Z"})), true),
             (lease(&json!({"holderIdentity": "k", "renewTime": "2026-01-01T00:00:44Z"})), false),
+        ];
+        for (lease, held) in table {
+            assert_eq!(lease.is_held(now), held, "{lease:?}");
+        }
+    }
+
+    #[test]
+    fn a_karpenter_that_is_down_for_ten_minutes_still_lives() {
+        let now: Timestamp = "2026-01-01T00:20:00Z".parse().unwrap();
+        let renewed = |at: &str, holder: &str, seconds: i64| {
+            lease(&json!({"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": at}))
+        };
+        let table = [
+            (renewed("2026-01-01T00:10:00Z", "karpenter-1", 15), true),
+            (renewed("2026-01-01T00:09:59Z", "karpenter-1", 15), false),
+            (renewed("2026-01-01T00:10:00Z", "", 1), true),
+            (renewed("2026-01-01T00:09:59Z", "", 1), false),
+            (renewed("2026-01-01T00:00:00Z", "karpenter-1", 3_600), true),
+            (renewed("9999-12-30T21:59:59Z", "karpenter-1", 3_600), true),
+            (lease(&json!({"holderIdentity": "karpenter-1"})), false),
         ];
         for (lease, live) in table {
             assert_eq!(lease.is_live(now), live, "{lease:?}");

@@ -140,10 +140,16 @@ pub const INSTANCE_GROUP: &str = "kops.k8s.io/instancegroup";
 pub const SPOT_WORKER: &str = "node-role.kubernetes.io/spot-worker";
 /// What the tags begin with whose rest kops-controller makes a label of the node.
 pub const NODE_LABEL_TAG: &str = "k8s.io/cluster-autoscaler/node-template/label/";
-/// The tag that says of which EC2NodeClass an instance is.
+/// The label that says of which EC2NodeClass a node is, and the tag of instances that Karpenter or
+/// an earlier version of ours has launched.
 pub const EC2_NODE_CLASS: &str = "karpenter.k8s.aws/ec2nodeclass";
+/// The tag that says of which EC2NodeClass an instance is. Karpenter ends instances with its own
+/// tag that are none of its NodeClaims.
+pub const EC2_NODE_CLASS_TAG: &str = "outrigger.dev/ec2nodeclass";
 /// API group, version and kind of kOps' InstanceGroup in a nodeClassRef.
 pub const KOPS_GROUP: &str = "kops.k8s.io";
+/// API group of what is only ours.
+pub const OUR_GROUP: &str = "outrigger.dev";
 /// API group of EC2NodeClass.
 pub const EC2_GROUP: &str = "karpenter.k8s.aws";
 

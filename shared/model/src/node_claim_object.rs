@@ -210,8 +210,15 @@ fn spec_of(claim: &NodeClaim) -> NodeClaimObjectSpec {
         startup_taints: claim.spec.startup_taints.clone(),
         expire_after: claim.spec.expire_after,
         termination_grace_period: claim.spec.termination_grace_period,
-        node_class_ref: claim.spec.node_class.clone(),
+        node_class_ref: class_of(claim),
     }
+}
+
+/// The claim's class, never in a group of Karpenter's: Karpenter takes each NodeClaim for its own
+/// whose class is of its kinds, and deletes those whose instances it has not launched.
+fn class_of(claim: &NodeClaim) -> NodeClassRef {
+    let class = claim.spec.node_class.clone();
+    if class.is_instance_group() { class } else { NodeClassRef { group: labels::OUR_GROUP.into(), ..class } }
 }
 
 fn status_of(claim: &NodeClaim) -> NodeClaimObjectStatus {

@@ -161,7 +161,7 @@ fn tags(cluster: &str, intent: &str, node: &PlannedNode, class: &NodeClass) -> B
     tags.insert(labels::CLUSTER.into(), cluster.into());
     tags.insert(labels::NODE_POOL.into(), node.spec.node_pool.clone());
     if !class.reference.is_instance_group() {
-        tags.insert(labels::EC2_NODE_CLASS.into(), class.reference.name.clone());
+        tags.insert(labels::EC2_NODE_CLASS_TAG.into(), class.reference.name.clone());
     }
     for (key, value) in &node.spec.labels {
         let tag = format!("{}{key}", labels::NODE_LABEL_TAG);

@@ -149,12 +149,16 @@ mod tests {
             ..Configuration::default()
         };
         let group = (labels::INSTANCE_GROUP, "nodes");
-        let table: [(&[(&str, &str)], Known); 6] = [
+        let table: [(&[(&str, &str)], Known); 7] = [
             (&[(labels::NODE_POOL, "stands")], Ok(("7", class.clone()))),
             (&[(labels::NODE_POOL, "gone"), group], Ok(("", class))),
             (
-                &[(labels::NODE_POOL, "gone"), group, (labels::EC2_NODE_CLASS, "own")],
+                &[(labels::NODE_POOL, "gone"), group, (labels::EC2_NODE_CLASS_TAG, "own")],
                 Ok(("", NodeClassRef::ec2("own"))),
+            ),
+            (
+                &[(labels::NODE_POOL, "gone"), group, (labels::EC2_NODE_CLASS, "by-0.1")],
+                Ok(("", NodeClassRef::ec2("by-0.1"))),
             ),
             (&[(labels::NODE_POOL, "gone")], Err("its NodePool is gone, and no tag says how it was made")),
             (&[(labels::NODE_POOL, "wrong"), group], Err("its NodePool is not valid")),

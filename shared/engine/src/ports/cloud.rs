@@ -145,7 +145,8 @@ pub struct Machine {
 impl Machine {
     /// An instance with these tags.
     pub fn tagged(id: &str, state: InstanceState, tag: impl Fn(&str) -> Option<String>) -> Self {
-        let class = tag(labels::EC2_NODE_CLASS).map(NodeClassRef::ec2);
+        let name = tag(labels::EC2_NODE_CLASS_TAG).or_else(|| tag(labels::EC2_NODE_CLASS));
+        let class = name.map(NodeClassRef::ec2);
         Self {
             id: id.to_owned(),
             intent: tag(labels::INTENT),

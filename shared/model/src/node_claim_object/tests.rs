@@ -176,6 +176,18 @@ fn the_whole_object() {
 }
 
 #[test]
+fn karpenter_takes_no_object_for_one_of_its_own() {
+    let of = |class: NodeClassRef| {
+        let mut claim = launched();
+        claim.spec.node_class = class;
+        let shown = mirror(&claim).spec.node_class_ref;
+        format!("{} {} {}", shown.group, shown.kind, shown.name)
+    };
+    assert_eq!(of(NodeClassRef::ec2("own")), "outrigger.dev EC2NodeClass own");
+    assert_eq!(of(NodeClassRef::instance_group("nodes")), "kops.k8s.io InstanceGroup nodes");
+}
+
+#[test]
 fn what_is_wrong_with_its_node_is_shown() {
     let since = at("2026-11-21T10:05:00Z");
     let conditions_of_check = |node_check: NodeCheck| {

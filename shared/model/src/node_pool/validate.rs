@@ -282,7 +282,7 @@ fn check_identity(spec: &NodePoolSpec, problems: &mut Problems) {
 /// An annotation of ours that we do not know is a slip of the pen.
 fn check_annotations(pool: &NodePool, problems: &mut Problems) {
     for (key, value) in &pool.annotations {
-        if labels::domain(key) == "outrigger.dev" && !labels::POOL_ANNOTATIONS.contains(&key.as_str()) {
+        if labels::domain(key) == labels::OUR_GROUP && !labels::POOL_ANNOTATIONS.contains(&key.as_str()) {
             let annotations = labels::POOL_ANNOTATIONS.join(", ");
             problems.refuse(
                 format!("metadata.annotations[{key}]"),

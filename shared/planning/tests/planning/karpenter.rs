@@ -53,6 +53,15 @@ fn a_pool_that_is_or_may_be_karpenters_launches_nothing() {
             format!("NodePool own: it is Karpenter's: {LEASE} is held by karpenter-7"),
         ),
         (
+            lease(&world, "karpenter-7", 600),
+            format!(
+                "NodePool own: it is Karpenter's until {}: {LEASE} was renewed at {} and may be again, unless \
+                 it is deleted",
+                world.taken_at,
+                world.taken_at - SignedDuration::from_mins(10)
+            ),
+        ),
+        (
             KarpenterLease::Unreadable("403".into()),
             format!("NodePool own: it may be Karpenter's: {LEASE} could not be read: 403"),
         ),
@@ -67,7 +76,7 @@ fn a_pool_that_is_or_may_be_karpenters_launches_nothing() {
 #[test]
 fn without_a_live_karpenter_all_pools_are_ours() {
     let mut world = world();
-    for lease in [KarpenterLease::Absent, lease(&world, "karpenter-7", 16), lease(&world, "", 0)] {
+    for lease in [KarpenterLease::Absent, lease(&world, "karpenter-7", 601), lease(&world, "", 601)] {
         assert_eq!(refusal(&mut world, pool_of_ec2(), &lease), None, "{lease:?}");
     }
 }

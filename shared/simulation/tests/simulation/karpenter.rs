@@ -60,7 +60,7 @@ fn what_a_live_karpenter_has_is_left_alone() {
 
 #[test]
 fn once_karpenter_has_gone_its_pools_are_ours() {
-    let ending = play(15, Expect::Running);
+    let ending = play(20, Expect::Running);
     let (yes, no) = (Some(ConditionStatus::True), Some(ConditionStatus::False));
     let expected = [
         ("EC2NodeClass/own", (yes, None)),
@@ -72,7 +72,8 @@ fn once_karpenter_has_gone_its_pools_are_ours() {
     assert_eq!(ready(&ending), expected.map(|(name, shown)| (name.to_owned(), shown)).into());
     let theirs = ending.claims.iter().find(|claim| claim.spec.node_pool == "theirs").expect("a claim");
     let second = theirs.created_at.as_second() - 1_767_225_600;
-    assert!((240..360).contains(&second), "launched after {second} s");
+    // Four minutes until it is silent, and ten in which it may come again.
+    assert!((840..960).contains(&second), "launched after {second} s");
     let published: Vec<_> =
         ending.published.iter().filter(|(about, ..)| about == "the NodePool lost").collect();
     let message = "there is no EC2NodeClass/lost".to_owned();
