@@ -12,7 +12,7 @@ use outrigger_engine::ports::{
     ClassSource, Cloud, CloudError, FleetAnswer, InstanceStatus, Machine, ManagedPools, Notice, TemplateRef,
     WrittenTemplate,
 };
-use outrigger_kops::{account_queries, node_class, sha256_base64};
+use outrigger_kops::{account_queries, node_class, nodeup_config_hash, paths, sha256_base64};
 use outrigger_model::{
     EC2NodeClass, FleetRequest, Instance, Invalid, LaunchTemplate, NodeClass, NodeClassRef, labels,
 };
@@ -80,7 +80,8 @@ impl AwsCloud {
             ClassSource::InstanceGroup(group) => group,
             ClassSource::Ec2(spec) => {
                 self.check_instance_group(spec).await?;
-                return Ok((class::resolve(&self.aws, cluster, spec).await?, None));
+                let class = class::resolve(&self.aws, cluster, spec).await?;
+                return self.with_current_script(class, spec).await;
             }
         };
         let Some(store) = &self.config.state_store else {
@@ -122,17 +123,48 @@ impl AwsCloud {
         })
     }
 
+    /// The class of an EC2NodeClass, which is not ready while its user data holds a script that
+    /// `kops update` has made anew since; and the hash of what the script must be made for. Of user
+    /// data in which no such hash is found nobody knows that.
+    async fn with_current_script(
+        &self,
+        mut class: NodeClass,
+        source: &EC2NodeClass,
+    ) -> Result<(NodeClass, Option<String>), CloudError> {
+        let actual = source.spec.user_data.as_deref().and_then(nodeup_config_hash);
+        let (Some(store), Some(group), Some(actual)) =
+            (&self.config.state_store, class.tags.get(labels::INSTANCE_GROUP), actual)
+        else {
+            return Ok((class, None));
+        };
+        let config = state_store::nodeup_config(&self.aws, store, &self.config.cluster, group).await?;
+        let expected = config.as_deref().map(sha256_base64);
+        if let Some(expected) = expected.as_ref().filter(|expected| **expected != actual) {
+            let (config, script) = (paths::nodeup_config(group), paths::nodeup_script(group));
+            class.not_ready.get_or_insert_with(|| {
+                format!(
+                    "spec.userData was made for NodeupConfigHash {actual}, and {config} has {expected}: its machines \
+                     would never join; paste {script} anew"
+                )
+            });
+        }
+        Ok((class, expected))
+    }
+
     /// Makes sure that what nodeup will be told is still what the class was made from. The class
     /// may be a minute old, and machines that start with an old hash never join.
     async fn check_nodeup_config(&self, class: &NodeClass) -> Result<(), CloudError> {
         let hash_at_resolution =
             lock(&self.classes).get(&class.reference).and_then(|resolved| resolved.nodeup_config.clone());
-        let (Some(store), Some(hash_at_resolution), true) =
-            (&self.config.state_store, hash_at_resolution, class.reference.is_instance_group())
+        let group = match class.reference.is_instance_group() {
+            true => Some(&class.reference.name),
+            false => class.tags.get(labels::INSTANCE_GROUP),
+        };
+        let (Some(store), Some(hash_at_resolution), Some(group)) =
+            (&self.config.state_store, hash_at_resolution, group)
         else {
             return Ok(());
         };
-        let group = &class.reference.name;
         let config = state_store::nodeup_config(&self.aws, store, &self.config.cluster, group).await?;
         if config.as_deref().map(sha256_base64).as_ref() == Some(&hash_at_resolution) {
             return Ok(());

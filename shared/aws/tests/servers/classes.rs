@@ -1,29 +1,15 @@
-//! EC2NodeClasses that cannot be: what they select in vain is named, and more user data than EC2
-//! takes is refused.
+//! EC2NodeClasses that cannot be: what they select in vain is named, as is a script that kOps has
+//! made anew, and more user data than EC2 takes is refused.
 
-use outrigger_engine::ports::{ClassSource, Cloud, CloudError};
-use outrigger_model::{EC2NodeClass, LaunchTemplate};
-use serde_json::{Value, json};
+use outrigger_engine::ports::{Cloud, CloudError};
+use outrigger_kops::sha256_base64;
+use outrigger_model::LaunchTemplate;
+use serde_json::json;
 
-use crate::moto::Rig;
+use crate::moto::{NODEUP_CONFIG, Rig, script};
 
 /// EC2's bound on user data.
 const MOST_BYTES: usize = 16_384;
-
-/// A class that can launch, with one field of its spec in another form.
-fn class(rig: &Rig, field: &str, value: &Value) -> ClassSource {
-    let mut object = json!({
-        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"},
-        "spec": {
-            "amiFamily": "Custom", "instanceProfile": "nodes", "userData": "#!/bin/bash\n",
-            "amiSelectorTerms": [{"id": rig.image}],
-            "securityGroupSelectorTerms": [{"name": format!("nodes.{}", rig.cluster)}],
-            "subnetSelectorTerms": [{"tags": {"Name": format!("us-east-1a.{}", rig.cluster)}}],
-        }
-    });
-    object["spec"][field] = value.clone();
-    ClassSource::Ec2(Box::new(EC2NodeClass::read(&object).unwrap()))
-}
 
 #[tokio::test]
 async fn what_a_class_selects_in_vain_is_named() {
@@ -36,16 +22,35 @@ async fn what_a_class_selects_in_vain_is_named() {
     ] {
         let value =
             if why.is_some() { json!([{"tags": {"Name": "nobody's"}}]) } else { json!("#!/bin/sh\n") };
-        let resolved = rig.cloud.resolve_class(&class(&rig, field, &value)).await.unwrap();
+        let resolved = rig.cloud.resolve_class(&rig.ec2_class(&json!({field: value}))).await.unwrap();
         assert_eq!(resolved.not_ready.as_deref(), why, "{field}");
     }
+}
+
+#[tokio::test]
+async fn a_script_that_kops_has_made_anew_is_named() {
+    let rig = Rig::new().await;
+    let resolved = async |hash: &str| {
+        let fields = json!({"userData": script(hash), "tags": {"kops.k8s.io/instancegroup": "nodes"}});
+        rig.cloud.resolve_class(&rig.ec2_class(&fields)).await.unwrap()
+    };
+    let stale = resolved("c3RhbGU=").await.not_ready.unwrap();
+    assert!(stale.starts_with("spec.userData was made for NodeupConfigHash c3RhbGU=, and"), "{stale}");
+    assert!(stale.ends_with("paste igconfig/node/nodes/nodeupscript.sh anew"), "{stale}");
+    let current = resolved(&sha256_base64(NODEUP_CONFIG)).await;
+    assert_eq!(current.not_ready, None);
+    rig.cloud.ensure_template(&current, None).await.unwrap();
+
+    rig.put("igconfig/node/nodes/nodeupconfig.yaml", &format!("{NODEUP_CONFIG}Extra: true\n")).await;
+    let refused = rig.cloud.ensure_template(&current, None).await.unwrap_err().to_string();
+    assert!(refused.contains("kops update is in progress"), "{refused}");
 }
 
 #[tokio::test]
 async fn more_user_data_than_ec2_takes_is_refused_by_name() {
     let rig = Rig::new().await;
     let mut resolved =
-        rig.cloud.resolve_class(&class(&rig, "userData", &json!("#!/bin/sh\n"))).await.unwrap();
+        rig.cloud.resolve_class(&rig.ec2_class(&json!({"userData": "#!/bin/sh\n"}))).await.unwrap();
     let mut with = async |bytes: usize| {
         let LaunchTemplate::Own(template) = &mut resolved.launch else { panic!("not our own template") };
         template.user_data = "#".repeat(bytes);

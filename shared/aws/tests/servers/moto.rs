@@ -21,7 +21,7 @@ use serde_json::json;
 use crate::support::stand_in::StandIn;
 use crate::support::{config, server};
 
-const NODEUP_CONFIG: &str = "ClusterName: k\nKubeletConfig:\n  maxPods: 64\n";
+pub(crate) const NODEUP_CONFIG: &str = "ClusterName: k\nKubeletConfig:\n  maxPods: 64\n";
 
 /// A cluster of its own in moto: state store, subnets, security group and kOps' launch template of
 /// group `nodes`.
@@ -40,7 +40,7 @@ fn tagged(kind: ResourceType, name: &str) -> TagSpecification {
     TagSpecification::builder().resource_type(kind).tags(tag).build()
 }
 
-fn script(hash: &str) -> String {
+pub(crate) fn script(hash: &str) -> String {
     format!(
         "#!/bin/bash\ncat > conf/kube_env.yaml << '__EOF_KUBE_ENV'\nNodeupConfigHash: {hash}\n__EOF_KUBE_ENV\n"
     )
@@ -80,7 +80,7 @@ impl Rig {
     }
 
     /// An EC2NodeClass with these fields beside those that it needs.
-    fn ec2_class(&self, fields: &serde_json::Value) -> ClassSource {
+    pub(crate) fn ec2_class(&self, fields: &serde_json::Value) -> ClassSource {
         let mut spec = json!({
             "amiFamily": "Custom", "amiSelectorTerms": [{"id": self.image}],
             "instanceProfile": "nodes", "userData": "#!/bin/bash\n",
@@ -133,7 +133,7 @@ impl Rig {
         self.put("kops-version.txt", "1.34.1").await;
     }
 
-    async fn put(&self, path: &str, content: &str) {
+    pub(crate) async fn put(&self, path: &str, content: &str) {
         let key = format!("{}/{path}", self.cluster);
         let body = content.as_bytes().to_vec().into();
         self.s3.put_object().bucket(&self.bucket).key(key).body(body).send().await.unwrap();
