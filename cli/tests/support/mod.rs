@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 /// Runs the built command in a folder, with a text on its standard input.
-pub fn outrigger(folder: &Path, arguments: &[&str], input: &str) -> Output {
+pub(crate) fn outrigger(folder: &Path, arguments: &[&str], input: &str) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_outrigger"))
         .args(arguments)
         .current_dir(folder)
