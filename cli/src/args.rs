@@ -5,6 +5,8 @@ mod decided;
 #[cfg(feature = "cluster")]
 mod pause;
 mod setup;
+#[cfg(feature = "cluster")]
+mod token;
 
 use std::path::PathBuf;
 
@@ -19,6 +21,8 @@ use decided::Decided;
 #[cfg(feature = "cluster")]
 pub(crate) use pause::{Ledger, Pause, Resume};
 pub(crate) use setup::{OWN_GROUP, Setup, is_plain};
+#[cfg(feature = "cluster")]
+pub(crate) use token::Token;
 
 /// Plans, explains and simulates the nodes of kOps clusters. Nothing here needs a cluster or an AWS
 /// account.
@@ -99,6 +103,12 @@ pub(crate) enum Command {
     /// End a pause: the functions go on within one tick
     #[cfg(feature = "cluster")]
     Resume(Resume),
+    /// Make or renew the service account's token in SSM with which the functions sign in
+    ///
+    /// That is for clusters without aws-iam-authenticator. A token that is good for long enough
+    /// stays, so the command may run as often as you like.
+    #[cfg(feature = "cluster")]
+    Token(Token),
 }
 
 /// What `simulate` takes.

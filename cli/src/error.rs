@@ -59,6 +59,10 @@ pub(crate) enum CliError {
     #[cfg(feature = "cluster")]
     #[error(transparent)]
     Cluster(#[from] outrigger_engine::ports::ClusterError),
+    /// AWS refused, or did not answer.
+    #[cfg(feature = "cluster")]
+    #[error(transparent)]
+    Cloud(#[from] outrigger_engine::ports::CloudError),
     /// The ledger cannot be used.
     #[cfg(feature = "cluster")]
     #[error("the table {table} in {region} cannot be used")]

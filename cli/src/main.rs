@@ -21,6 +21,8 @@ mod setup;
 mod simulate;
 mod snapshot_file;
 #[cfg(feature = "cluster")]
+mod token;
+#[cfg(feature = "cluster")]
 mod uninstall;
 mod unreadable;
 
@@ -46,6 +48,8 @@ fn main() -> ExitCode {
         Command::Pause(command) => pause::pause(&command, args.output),
         #[cfg(feature = "cluster")]
         Command::Resume(command) => pause::resume(&command, args.output),
+        #[cfg(feature = "cluster")]
+        Command::Token(command) => token::run(&command, args.output),
     };
     match done {
         Ok(outcome) => outcome.into(),

@@ -115,21 +115,10 @@ pub(crate) fn cluster_id(cluster: &KopsCluster) -> &str {
     cluster.text("/authentication/aws/clusterID").unwrap_or(&cluster.name)
 }
 
-/// `token.yaml`: a service account with the rights of all functions, and a token that does not
-/// expire.
+/// `token.yaml`: a service account with the rights of all functions.
 pub(crate) fn service_account() -> Result<String, CliError> {
     let metadata = json!({ "name": "outrigger", "namespace": "kube-system" });
     let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata });
-    let secret = json!({
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "type": "kubernetes.io/service-account-token",
-        "metadata": {
-            "name": "outrigger",
-            "namespace": "kube-system",
-            "annotations": { "kubernetes.io/service-account.name": "outrigger" },
-        },
-    });
     let binding = |role: &&str| {
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -139,7 +128,7 @@ pub(crate) fn service_account() -> Result<String, CliError> {
             "subjects": [{ "kind": "ServiceAccount", "name": "outrigger", "namespace": "kube-system" }],
         })
     };
-    let objects = [account, secret].into_iter().chain(CLUSTER_ROLES.iter().map(binding));
+    let objects = [account].into_iter().chain(CLUSTER_ROLES.iter().map(binding));
     let documents: Vec<String> = objects.map(|object| yaml(&object)).collect::<Result<_, _>>()?;
     Ok(format!(
         "# A service account with the rights of all functions, for clusters without aws-iam-authenticator.\n{}",

@@ -105,17 +105,21 @@ fn token(setting: &Setting<'_>) -> Step {
     let kubectl = setting.kubectl();
     let parameter = setting.command.token_parameter.as_deref().unwrap_or_default();
     let region = &setting.cluster.region;
-    let secret = format!("{kubectl} get secret outrigger -n kube-system -o jsonpath='{{.data.token}}'");
+    let create = format!("{kubectl} create token outrigger -n kube-system --duration=2160h");
     Step::new(
         "A token for the functions",
         vec![
             format!("{kubectl} apply -f {}", setting.file("token.yaml")),
             format!(
                 "aws ssm put-parameter --region {region} --type SecureString --overwrite --name {parameter} \
-                 --value \"$({secret} | base64 --decode)\""
+                 --value \"$({create})\""
             ),
         ],
     )
+    .remark("The token ends after 90 days.")
+    .remark(format!(
+        "Renew it once a week: outrigger token --parameter {parameter}, of a command built with --features cluster."
+    ))
 }
 
 /// The functions' roles and their groups.

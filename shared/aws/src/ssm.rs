@@ -3,6 +3,7 @@
 use std::fmt;
 
 use aws_sdk_ssm::operation::get_parameter::GetParameterError;
+use aws_sdk_ssm::types::ParameterType;
 use outrigger_engine::ports::CloudError;
 
 use crate::{Aws, errors};
@@ -39,7 +40,21 @@ impl Aws {
             what: format!("SSM parameter {name}"),
             why: "it does not exist".into(),
         };
-        read(self, name, true).await?.map(Secret).ok_or_else(missing)
+        self.find_secret(name).await?.ok_or_else(missing)
+    }
+
+    /// The same; `None` where there is no such parameter.
+    pub async fn find_secret(&self, name: &str) -> Result<Option<Secret>, CloudError> {
+        Ok(read(self, name, true).await?.map(Secret))
+    }
+
+    /// Writes a SecureString parameter, over the one that is there. `key` encrypts it, or else
+    /// aws/ssm.
+    pub async fn put_secret(&self, name: &str, secret: &Secret, key: Option<&str>) -> Result<(), CloudError> {
+        let put =
+            self.ssm.put_parameter().name(name).value(secret.expose()).set_key_id(key.map(str::to_owned));
+        let put = put.r#type(ParameterType::SecureString).overwrite(true).send().await;
+        put.map(drop).map_err(|error| errors::cloud(SERVICE, format!("write parameter {name}"), error))
     }
 }
 

@@ -11,6 +11,7 @@ mod list;
 mod node;
 mod pod;
 mod related;
+mod service_account;
 mod status;
 mod token;
 mod transport;
@@ -39,6 +40,7 @@ use serde_json::Value;
 use crate::convert::Interner;
 
 pub use access::{Access, AccessError};
+pub use service_account::{ServiceAccount, TokenClaims};
 pub use token::{Token, TokenSource};
 use transport::{Call, Transport};
 
@@ -70,6 +72,17 @@ impl KubernetesCluster {
     pub fn with_call_limit(mut self, limit: Duration) -> Self {
         self.transport.set_call_limit(limit);
         self
+    }
+
+    /// A new token of a service account, which is good for `life`, at least 10 minutes. A server
+    /// that bounds the lives of tokens makes one that ends earlier.
+    pub async fn issue_token(&self, account: &ServiceAccount, life: Duration) -> Result<Token, ClusterError> {
+        service_account::issue(&self.transport, account, life).await
+    }
+
+    /// Whether the API server takes a token.
+    pub async fn is_accepted(&self, token: &str) -> Result<bool, ClusterError> {
+        service_account::is_accepted(&self.transport, token).await
     }
 
     fn over(transport: Transport) -> Self {

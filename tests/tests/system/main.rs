@@ -33,6 +33,7 @@ mod requests;
 mod rights;
 mod rogue;
 mod secrets;
+mod token;
 mod trust;
 mod uninstall;
 mod visible;

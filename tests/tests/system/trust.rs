@@ -18,7 +18,7 @@ const NAMESPACE: &str = "kube-system";
 const UNTIL_IT_IS_REFUSED: Duration = Duration::from_secs(30);
 
 /// What `provision` may do.
-const OF_PROVISION: [&str; 3] = ["tell", "read", "nominate"];
+pub(crate) const OF_PROVISION: [&str; 3] = ["tell", "read", "nominate"];
 
 /// A service account with some of our roles.
 pub(crate) fn service_account(stack: &Stack, roles: &[&str]) {

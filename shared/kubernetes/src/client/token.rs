@@ -30,6 +30,16 @@ impl Token {
     pub fn new(secret: impl Into<String>, expires_at: Timestamp) -> Self {
         Self { secret: secret.into(), expires_at }
     }
+
+    /// The token itself.
+    pub fn expose(&self) -> &str {
+        &self.secret
+    }
+
+    /// Until when it is good.
+    pub const fn expires_at(&self) -> Timestamp {
+        self.expires_at
+    }
 }
 
 impl fmt::Debug for Token {
