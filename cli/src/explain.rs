@@ -179,6 +179,9 @@ fn print_why(report: &NodeReport) {
     for step in text::narrowing(&report.filters) {
         say!("  {:>5} left by {}", step.remaining, step.filter);
     }
+    if let Some(frequency) = report.interruption {
+        say!("EC2 takes {} of its spot instances back within a month", frequency.words());
+    }
     if report.headroom > 0 {
         let more = count(report.headroom as usize, "pod");
         match report.headroom_by {

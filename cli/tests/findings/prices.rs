@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::objects::{one_of, pool, spec, waiting};
-use crate::{nodes, plan};
+use crate::{nodes, plan, text};
 
 const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 
@@ -48,4 +48,23 @@ fn a_wider_pool_is_no_dearer() {
             wider_and_wider().iter().map(|requirement| bought(requirement, cpu).1).collect();
         assert!(prices.windows(2).all(|pair| pair[1] <= pair[0]), "{cpu}: {prices:?}");
     }
+}
+
+#[test]
+fn how_often_spot_is_taken_back_is_explained() {
+    let explained = |capacity_type: &str| {
+        let requirements = json!([
+            one_of(CAPACITY_TYPE, &[capacity_type]),
+            one_of("node.kubernetes.io/instance-type", &["m5.large"])
+        ]);
+        let pool = pool("general", &requirements);
+        text(&["explain", "1", "-f", "-"], &[pool, waiting("web", 0, &spec("1", "1Gi"))])
+    };
+    let spot = explained("spot");
+    assert!(
+        spot.contains("EC2 takes ") && spot.contains(" of its spot instances back within a month"),
+        "{spot}"
+    );
+    let on_demand = explained("on-demand");
+    assert!(on_demand.contains("m5.large") && !on_demand.contains("takes"), "{on_demand}");
 }

@@ -2,6 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Price;
+
+/// The hours of a month, as AWS counts them in its prices.
+const HOURS_A_MONTH: u64 = 730;
+
 /// The share of a type's spot instances in a region that EC2 took back within a month, in the five
 /// classes of AWS' Spot Instance Advisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -28,6 +33,9 @@ impl InterruptionFrequency {
     pub const CLASSES: [Self; 5] =
         [Self::Below5, Self::From5To10, Self::From10To15, Self::From15To20, Self::Above20];
 
+    /// What counts where nobody says: the middle one.
+    pub const UNKNOWN: Self = Self::From10To15;
+
     /// As AWS writes it.
     pub const fn words(self) -> &'static str {
         match self {
@@ -50,6 +58,11 @@ impl InterruptionFrequency {
             Self::Above20 => 250,
         }
     }
+
+    /// What the interruptions within an hour cost on average, at so many dollars each.
+    pub fn cost_per_hour(self, each: Price) -> Price {
+        Price::from_nanos(each.nanos().saturating_mul(self.per_mille_a_month()) / 1_000 / HOURS_A_MONTH)
+    }
 }
 
 #[cfg(test)]
@@ -62,5 +75,15 @@ mod tests {
             assert_eq!(serde_json::to_value(class).unwrap(), class.words());
         }
         assert!(InterruptionFrequency::CLASSES.is_sorted_by_key(|class| class.per_mille_a_month()));
+    }
+
+    #[test]
+    fn a_tenth_of_interruptions_a_month_costs_a_tenth_of_one() {
+        let month = |class: InterruptionFrequency| {
+            class.cost_per_hour(Price::from_dollars(10.0).unwrap()).dollars() * 730.0
+        };
+        assert!((month(InterruptionFrequency::Below5) - 0.25).abs() < 1e-6);
+        assert!((month(InterruptionFrequency::Above20) - 2.5).abs() < 1e-6);
+        assert_eq!(InterruptionFrequency::Above20.cost_per_hour(Price::ZERO), Price::ZERO);
     }
 }

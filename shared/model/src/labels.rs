@@ -114,13 +114,16 @@ pub const DRIFT_DEADLINE: &str = "outrigger.dev/drift-deadline";
 /// On a NodePool: how many processors a node is bought larger at most for pods that may come next,
 /// as `16`; 0 for none.
 pub const HEADROOM: &str = "outrigger.dev/headroom";
+/// On a NodePool: how many dollars an interruption of one of its spot nodes counts, as `5`.
+pub const INTERRUPTION_PRICE: &str = "outrigger.dev/interruption-price";
 /// The annotations of NodePools that are ours.
-pub const POOL_ANNOTATIONS: [&str; 9] = [
+pub const POOL_ANNOTATIONS: [&str; 10] = [
     DISRUPTION_WINDOWS,
     DRIFT_AT_ONCE,
     DRIFT_DEADLINE,
     GRACEFUL_EXPIRY,
     HEADROOM,
+    INTERRUPTION_PRICE,
     MANAGED_ANNOTATION,
     MAX_NEW_NODES_PER_MINUTE,
     PATIENCE,

@@ -13,7 +13,10 @@ use serde_json::Value;
 use crate::duration::NillableDuration;
 use crate::invalid::{self, Invalid};
 use crate::schema_rules as rules;
-use crate::{Requirement, RequirementSpec, Requirements, Resources, Taint, labels};
+use crate::{
+    CapacityType, InterruptionFrequency, Offering, Price, Requirement, RequirementSpec, Requirements,
+    Resources, Taint, labels,
+};
 use schemars::JsonSchema;
 
 /// A NodePool that has passed validation.
@@ -249,6 +252,8 @@ impl DisruptionReason {
 impl NodePool {
     /// How many processors headroom has at most.
     pub const MOST_HEADROOM: u32 = 1_000;
+    /// How many dollars an interruption counts at most.
+    pub const MOST_INTERRUPTION_PRICE: f64 = 10_000.0;
 
     /// Reads and checks one NodePool object; every complaint is returned, not only the first.
     pub fn read(object: &Value) -> Result<Self, Vec<Invalid>> {
@@ -294,6 +299,22 @@ impl NodePool {
     /// (annotation `outrigger.dev/headroom`); as for all pools when absent.
     pub fn headroom(&self) -> Option<u32> {
         self.annotations.get(labels::HEADROOM)?.parse().ok().filter(|cpus| *cpus <= Self::MOST_HEADROOM)
+    }
+
+    /// How many dollars an interruption of one of its spot nodes counts (annotation
+    /// `outrigger.dev/interruption-price`), at most [`Self::MOST_INTERRUPTION_PRICE`]; `None` when
+    /// absent.
+    pub fn interruption_price(&self) -> Option<Price> {
+        let dollars = self.annotations.get(labels::INTERRUPTION_PRICE)?.parse::<f64>().ok()?;
+        Price::from_dollars(dollars).filter(|_| dollars <= Self::MOST_INTERRUPTION_PRICE)
+    }
+
+    /// What an offering counts per hour beside its price: the interruptions that are expected, of a
+    /// spot instance.
+    pub fn interruption_cost(&self, offering: &Offering) -> Price {
+        let each = self.interruption_price().filter(|_| offering.capacity_type == CapacityType::Spot);
+        let frequency = offering.interruption.unwrap_or(InterruptionFrequency::UNKNOWN);
+        each.map_or(Price::ZERO, |each| frequency.cost_per_hour(each))
     }
 
     /// What is true of each of its nodes: its requirements, its labels and its own name.

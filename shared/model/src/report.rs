@@ -5,7 +5,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Conflict, Invalid, PodRef, Price, Quantity, Taint};
+use crate::{Conflict, InterruptionFrequency, Invalid, PodRef, Price, Quantity, Taint};
 
 /// Why the plan is what it is.
 #[must_use = "a report that nobody reads explains nothing"]
@@ -256,6 +256,9 @@ pub struct NodeReport {
     pub cheapest: String,
     /// That price.
     pub price: Price,
+    /// How often EC2 takes that type back as spot, where it is bought so and somebody says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interruption: Option<InterruptionFrequency>,
     /// For how many pods more it is bought, in the mean shape of its pool's.
     #[serde(default, skip_serializing_if = "crate::node_class::is_zero")]
     pub headroom: u32,

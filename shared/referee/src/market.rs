@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_model::labels::NODE_POOL;
 use outrigger_model::{
-    ClassOffer, InstanceType, NodeClassRef, NodeOverlay, NodePool, Price, Resources, Snapshot,
+    ClassOffer, InstanceType, NodeClassRef, NodeOverlay, NodePool, Offering, Price, Resources, Snapshot,
 };
 
 use super::node_info::{PossibleInstance, compatible};
@@ -19,7 +19,13 @@ pub(super) struct Market<'a> {
     types: BTreeMap<(&'a NodeClassRef, &'a str), &'a InstanceType>,
     /// The heaviest first, then by name.
     overlays: Vec<&'a NodeOverlay>,
-    pool_labels: BTreeMap<&'a str, BTreeMap<String, String>>,
+    pools: BTreeMap<&'a str, PoolFacts<'a>>,
+}
+
+/// A pool, and the labels that every node of it has.
+struct PoolFacts<'a> {
+    pool: &'a NodePool,
+    labels: BTreeMap<String, String>,
 }
 
 impl<'a> Market<'a> {
@@ -37,7 +43,9 @@ impl<'a> Market<'a> {
             offers: classes().map(|offer| (&offer.class.reference, offer)).collect(),
             types: types.collect(),
             overlays,
-            pool_labels: pools.map(|pool| (pool.name.as_str(), labels_of(pool))).collect(),
+            pools: pools
+                .map(|pool| (pool.name.as_str(), PoolFacts { pool, labels: labels_of(pool) }))
+                .collect(),
         }
     }
 
@@ -60,12 +68,17 @@ impl<'a> Market<'a> {
     ) -> bool {
         let Some(instance_type) = instance.instance_type else { return false };
         let overlaid = self.matching(pool, instance).find_map(|overlay| overlay.price);
+        let facts = self.pools.get(pool);
+        let counted = |offering: &Offering| {
+            let interruptions = facts.map_or(Price::ZERO, |facts| facts.pool.interruption_cost(offering));
+            overlaid.map_or(offering.price, |overlay| overlay.apply(offering.price)) + interruptions
+        };
         let Snapshot { unavailable, taken_at, .. } = self.snapshot;
         instance_type.offerings.iter().any(|offering| {
             offering.available
                 && instance.zone == Some(&offering.zone)
                 && instance.capacity_type == Some(offering.capacity_type)
-                && price == overlaid.map_or(offering.price, |overlay| overlay.apply(offering.price))
+                && price == counted(offering)
                 && offering
                     .reservation
                     .as_ref()
@@ -98,7 +111,7 @@ impl<'a> Market<'a> {
         pool: &str,
         instance: &'s PossibleInstance<'a>,
     ) -> impl Iterator<Item = &'a NodeOverlay> + 's {
-        let labels = self.pool_labels.get(pool);
+        let labels = self.pools.get(pool).map(|facts| &facts.labels);
         let value = move |key: &str| {
             let of_pool = || labels.and_then(|labels| labels.get(key)).map(String::as_str);
             instance.label(key).or_else(of_pool)

@@ -45,6 +45,11 @@ pub(super) fn problems(pool: &NodePool) -> Vec<Invalid> {
         let field = format!("metadata.annotations[{}]", labels::HEADROOM);
         problems.refuse(field, shown(headroom), "a whole number of processors from 0 to 1000, as 16");
     }
+    let interruption_price = pool.annotations.get(labels::INTERRUPTION_PRICE);
+    if let Some(price) = interruption_price.filter(|_| pool.interruption_price().is_none()) {
+        let field = format!("metadata.annotations[{}]", labels::INTERRUPTION_PRICE);
+        problems.refuse(field, shown(price), "dollars from 0 to 10000, as 5");
+    }
     if let Some(value) = pool.annotations.get(labels::MANAGED_ANNOTATION).filter(|value| *value != "true") {
         let field = format!("metadata.annotations[{}]", labels::MANAGED_ANNOTATION);
         problems.refuse(

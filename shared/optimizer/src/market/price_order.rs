@@ -12,7 +12,7 @@ use outrigger_model::CapacityType;
 use crate::ids::PurchaseId;
 use crate::market::purchases::{CAPACITY_TYPES, capacity_of};
 
-/// The machines that have a price in some zones, cheapest first, between equals in order of name.
+/// The machines that have a price in some zones, cheapest first.
 #[derive(Debug)]
 pub(crate) struct PriceOrder {
     /// The zones.
@@ -33,14 +33,13 @@ pub(crate) struct Steps {
 }
 
 impl PriceOrder {
-    /// Puts purchases in order; `room` gives what each leaves to pods, `width` numbers of it.
+    /// Of purchases that are in order; `room` gives what each leaves to pods, `width` numbers of it.
     pub(crate) fn new<'r>(
         zones: u64,
-        mut entries: Vec<(u64, PurchaseId)>,
+        entries: Vec<(u64, PurchaseId)>,
         width: usize,
         room: impl Fn(PurchaseId) -> &'r [i64],
     ) -> Self {
-        entries.sort_unstable();
         let words = entries.len().div_ceil(64);
         let mut by_capacity_type = std::array::from_fn(|_| vec![0; words]);
         let mut rooms = Vec::with_capacity(entries.len() * width);
@@ -137,7 +136,9 @@ mod tests {
             let entries = machines.iter_enumerated().map(|(id, (price, _))| {
                 (*price, purchase(id, CapacityType::ALL[usize::from(id) % 2]))
             });
-            let order = PriceOrder::new(1, entries.collect(), 3, |purchase| &machines[type_of(purchase)].1);
+            let mut entries: Vec<_> = entries.collect();
+            entries.sort_unstable();
+            let order = PriceOrder::new(1, entries, 3, |purchase| &machines[type_of(purchase)].1);
             for capacity_type in CapacityType::ALL {
                 let carriers: Vec<_> = order.carriers(capacity_type, &packed).collect();
                 let fits = |(_, purchase): &(u64, PurchaseId)| {

@@ -98,7 +98,9 @@ impl<'a> Template<'a> {
 
     /// Whether another pool of a class can launch just the same.
     fn is_like(&self, pool: &NodePool, class: &NodeClass) -> bool {
-        std::ptr::eq(self.class, class) && self.pool.spec.template == pool.spec.template
+        std::ptr::eq(self.class, class)
+            && self.pool.spec.template == pool.spec.template
+            && self.pool.interruption_price() == pool.interruption_price()
     }
 
     /// Whether it launches a fixed number of nodes and nothing else.

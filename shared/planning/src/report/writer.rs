@@ -367,6 +367,7 @@ impl<'s, 'p, 'a> Writer<'s, 'p, 'a> {
             ],
             cheapest: planned.instance_types.first().map(|t| t.name.clone()).unwrap_or_default(),
             price: planned.price,
+            interruption: offer.purchases.first().and_then(|cheapest| template.interruption(*cheapest)),
             headroom,
             headroom_by: expected.and_then(|peak| peak.by.begins()),
         }

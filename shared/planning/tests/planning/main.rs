@@ -24,6 +24,8 @@ mod hard_clusters;
 #[cfg(test)]
 mod headroom;
 #[cfg(test)]
+mod interruptions;
+#[cfg(test)]
 mod karpenter;
 #[cfg(test)]
 mod keepers;

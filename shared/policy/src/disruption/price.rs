@@ -9,8 +9,8 @@ use super::managed_nodes::ManagedNode;
 use crate::Options;
 
 /// Dollars per hour of a node's instance: what the catalogue says now of its type, zone and
-/// capacity type, with the NodeOverlays, since spot costs what it costs today; else what its claim
-/// says. `None` where neither does.
+/// capacity type, with the NodeOverlays, since spot costs what it costs today, and with what its
+/// pool counts for interruptions; else what its claim says. `None` where neither does.
 pub fn of_instance(managed: &ManagedNode<'_>, overlays: &[NodeOverlay]) -> Option<Price> {
     listed(managed, overlays).or_else(|| managed.price_at_launch())
 }
@@ -33,7 +33,8 @@ fn listed(managed: &ManagedNode<'_>, overlays: &[NodeOverlay]) -> Option<Price> 
     let priced = about.filter(|overlay| overlay.price.is_some());
     let overlay = priced.max_by_key(|overlay| (overlay.weight, Reverse(&overlay.name)));
     let price = overlay.and_then(|overlay| overlay.price);
-    Some(price.map_or(offering.price, |price| price.apply(offering.price)))
+    let interruptions = managed.pool.map_or(Price::ZERO, |pool| pool.interruption_cost(offering));
+    Some(price.map_or(offering.price, |price| price.apply(offering.price)) + interruptions)
 }
 
 /// How a node is paid for. EC2 goes on with the instances of a reservation that has ended, on
@@ -106,6 +107,16 @@ mod tests {
             types[0].offerings.push(reserved);
         }
         assert_eq!(cost(&world), Some(0.0));
+    }
+
+    #[test]
+    fn interruptions_count_where_the_pool_says_so() {
+        let mut world = World::new();
+        let annotations = &mut world.snapshot.node_pools[0].annotations;
+        annotations.insert(labels::INTERRUPTION_PRICE.to_owned(), "73".to_owned());
+        let cost = of_instance(&managed_nodes(&world.snapshot)[0], &[]).map(Price::dollars);
+        // Nobody says how often it is taken back, so an eighth of $73 a month counts.
+        assert_eq!(cost, Some(0.0525));
     }
 
     #[test]

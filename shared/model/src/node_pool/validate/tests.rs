@@ -124,6 +124,10 @@ fn headroom(cpus: &str) -> Vec<Change> {
     vec![("/metadata/annotations", json!({"outrigger.dev/headroom": cpus}))]
 }
 
+fn interruption_price(dollars: &str) -> Vec<Change> {
+    vec![("/metadata/annotations", json!({"outrigger.dev/interruption-price": dollars}))]
+}
+
 fn budgets(budgets: &Value) -> Vec<Change> {
     vec![("/spec/disruption", json!({"budgets": budgets}))]
 }
@@ -219,6 +223,10 @@ fn requirement_rules() -> Vec<(&'static str, Vec<Change>)> {
         ("negative risk weight", risk("-1")),
         ("headroom", headroom("16 vCPU")),
         ("too much headroom", headroom("1001")),
+        ("a price in words", interruption_price("$5")),
+        ("a price below nothing", interruption_price("-1")),
+        ("a price that is none", interruption_price("NaN")),
+        ("a price beyond reason", interruption_price("10001")),
         ("unknown capacity", requirement("karpenter.sh/capacity-type", "In", &["Spot"])),
         ("minValues of 0", min_values("In", &["red"], 0)),
         ("minValues of 51", min_values("Exists", &[], 51)),

@@ -11,8 +11,8 @@ use outrigger_model::labels::ARCH;
 use outrigger_model::node_class::Subnet;
 use outrigger_model::pod::HostPort;
 use outrigger_model::{
-    CapacityType, ClassOffer, InstanceType, NodeClass, NodeOverlay, NodePool, PodSpec, Price, Requirement,
-    Requirements, Reservation, Resources, Snapshot, Taint,
+    CapacityType, ClassOffer, InstanceType, InterruptionFrequency, NodeClass, NodeOverlay, NodePool,
+    Offering, PodSpec, Price, Requirement, Requirements, Reservation, Resources, Snapshot, Taint,
 };
 use outrigger_policy::Options;
 use outrigger_policy::launch_outcomes::LeftAlone;
@@ -154,6 +154,7 @@ impl<'a> Machines<'a> {
             width: facts.dimensions.count(),
         };
         machines.read_offerings(requirements, facts.snapshot, facts.left_alone);
+        machines.count_interruptions(pool);
         machines.set_rooms(requirements, facts);
         machines
     }
@@ -207,7 +208,36 @@ impl<'a> Machines<'a> {
         });
     }
 
-    /// The usable purchases in order of their price in some zones.
+    /// Adds what interruptions count in the pool to the prices of spot.
+    fn count_interruptions(&mut self, pool: &NodePool) {
+        if pool.interruption_price().is_none() {
+            return;
+        }
+        for (id, instance_type) in self.types.iter_enumerated() {
+            for zone in self.zones.keys() {
+                let name = self.zones[zone].name;
+                let cell = self.cell(purchase(id, CapacityType::Spot), zone);
+                let mut offerings = instance_type.offerings.iter();
+                let is_it = |offering: &&Offering| {
+                    offering.capacity_type == CapacityType::Spot && offering.zone == name
+                };
+                if let Some(offering) = offerings.find(is_it).filter(|_| self.prices[cell] != UNAVAILABLE) {
+                    self.prices[cell] += pool.interruption_cost(offering).nanos();
+                }
+            }
+        }
+    }
+
+    /// How often EC2 takes back what is bought; `None` of what it leaves for good, or where nobody
+    /// says.
+    pub fn interruption(&self, purchase: PurchaseId) -> Option<InterruptionFrequency> {
+        let offerings = &self.types[type_of(purchase)].offerings;
+        let is_it = |offering: &&Offering| offering.capacity_type == capacity_of(purchase);
+        offerings.iter().find(is_it).and_then(|offering| offering.interruption)
+    }
+
+    /// The usable purchases in order of their price in some zones. Between equals that comes first
+    /// which EC2 takes back more rarely.
     pub(crate) fn by_price(&self, zones: u64) -> Rc<PriceOrder> {
         let mut orders = self.by_price.borrow_mut();
         if let Some(order) = orders.iter().find(|order| order.zones == zones) {
@@ -215,8 +245,10 @@ impl<'a> Machines<'a> {
         }
         let priced =
             self.usable.iter().filter_map(|purchase| Some((self.cheapest(purchase, zones)?, purchase)));
-        let order =
-            Rc::new(PriceOrder::new(zones, priced.collect(), self.width, |purchase| self.room(purchase)));
+        let mut priced: Vec<(u64, PurchaseId)> = priced.collect();
+        let interruption = |purchase| self.interruption(purchase).unwrap_or(InterruptionFrequency::UNKNOWN);
+        priced.sort_unstable_by_key(|(price, purchase)| (*price, interruption(*purchase), *purchase));
+        let order = Rc::new(PriceOrder::new(zones, priced, self.width, |purchase| self.room(purchase)));
         orders.push(Rc::clone(&order));
         order
     }
