@@ -156,10 +156,9 @@ impl AwsCloud {
     async fn check_nodeup_config(&self, class: &NodeClass) -> Result<(), CloudError> {
         let hash_at_resolution =
             lock(&self.classes).get(&class.reference).and_then(|resolved| resolved.nodeup_config.clone());
-        let group = match class.reference.is_instance_group() {
-            true => Some(&class.reference.name),
-            false => class.tags.get(labels::INSTANCE_GROUP),
-        };
+        let is_group = class.reference.is_instance_group();
+        let group =
+            if is_group { Some(&class.reference.name) } else { class.tags.get(labels::INSTANCE_GROUP) };
         let (Some(store), Some(hash_at_resolution), Some(group)) =
             (&self.config.state_store, hash_at_resolution, group)
         else {

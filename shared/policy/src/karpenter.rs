@@ -1,8 +1,8 @@
 //! Whose a NodePool is where a Karpenter may live beside us.
 //!
 //! Karpenter takes every pool for its own whose class is of its kinds, and leaves alone those whose
-//! class is an InstanceGroup. So a pool of the first sort is ours only once no Karpenter has renewed
-//! its Lease for ten minutes, or where the pool is annotated `outrigger.dev/managed: "true"`.
+//! class is an InstanceGroup. So a pool of the first sort is ours only once no Karpenter has
+//! renewed its Lease for ten minutes, or where it is annotated `outrigger.dev/managed: "true"`.
 
 use jiff::Timestamp;
 use outrigger_model::karpenter_lease::{NAME, NAMESPACE};

@@ -33,7 +33,8 @@ pub(crate) struct Steps {
 }
 
 impl PriceOrder {
-    /// Of purchases that are in order; `room` gives what each leaves to pods, `width` numbers of it.
+    /// Takes purchases that are in order. `room` gives what each leaves to pods, `width` numbers of
+    /// it.
     pub(crate) fn new<'r>(
         zones: u64,
         entries: Vec<(u64, PurchaseId)>,
