@@ -25,8 +25,6 @@ use machine::{FilledMachine, MachineSearch};
 
 /// How far the cost of a repeated machine may rise above its first before another search.
 const REPEAT_SLACK: f64 = 1.01;
-/// How much of their worth the pods that a node is opened for pay at least, whatever others pay.
-pub(super) const OWN_SHARE_MIN: f64 = 0.9;
 
 /// Nodes are opened for lots that wait.
 pub(super) struct Opening<'s, 'p, 'a> {

@@ -1,7 +1,6 @@
 //! What a machine could carry at best, to tell which machines are worth a try.
 
 use super::fill::{FillInputs, Role};
-use super::open::OWN_SHARE_MIN;
 use crate::amounts;
 
 /// What could fill a machine: more room than the pods ask for that are left is worth nothing. Peers
@@ -64,6 +63,6 @@ impl Prospects {
                 room -= taken;
             }
         }
-        (cost - of_others).max(of_peers * OWN_SHARE_MIN) / of_peers.max(f64::MIN_POSITIVE)
+        (cost - of_others).max(0.0) / of_peers.max(f64::MIN_POSITIVE)
     }
 }

@@ -22,6 +22,8 @@ use crate::solution::Solution;
 const TRIES_PER_SIZE: usize = 2;
 /// How many of them are put in order at all.
 const MACHINES_RANKED: usize = 256;
+/// How much of their worth the pods that a node is opened for pay at least, whatever others pay.
+const OWN_SHARE_MIN: f64 = 0.9;
 /// Among how many sizes of machines one is drawn.
 const SIZES_DRAWN: usize = 12;
 
@@ -192,7 +194,7 @@ impl MachineSearch<'_, '_, '_> {
         // What fills the gaps pays for its place, though never for that of those the node is for.
         let ratio = |price: f64| {
             let cost = (price + template.node_price as f64) / NANOS_PER_DOLLAR * risk;
-            let paid = (cost - filling.worth_of_others).max(filling.worth_of_peers * super::OWN_SHARE_MIN);
+            let paid = (cost - filling.worth_of_others).max(filling.worth_of_peers * OWN_SHARE_MIN);
             paid / filling.worth_of_peers.max(f64::MIN_POSITIVE)
         };
         let types_lacking = if is_spot { self.lacking(prices.len()) } else { 0 };
