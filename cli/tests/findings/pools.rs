@@ -90,8 +90,11 @@ fn a_pool_of_an_ec2_node_class_is_left_to_a_karpenter_that_lived_when_the_files_
     let why = "NodePool general: it is Karpenter's: its lease karpenter-leader-election in kube-system is held by \
                karpenter-7";
     assert_eq!(first_reason(&planned), why);
-    // Others went on renewing theirs.
-    objects.push(lease("kube-node-lease", "i-1", "i-1", "2026-11-20T12:00:16.000000Z"));
+    // Others go on renewing theirs: at first it may come again, and then it is gone.
+    objects.push(lease("kube-node-lease", "i-1", "i-1", "2026-11-20T12:05:00.000000Z"));
+    let planned = plan(&objects);
+    assert!(first_reason(&planned).contains("it is Karpenter's until 2026-11-20T12:10:00Z: its lease"));
+    objects.push(lease("kube-node-lease", "i-2", "i-2", "2026-11-20T12:10:01.000000Z"));
     assert_eq!(nodes(&plan(&objects)).len(), 1);
 }
 
