@@ -121,7 +121,8 @@ fn say(command: &args::Token, report: &TokenReport) {
     };
     say!("{parameter} in {region}: {}", before.in_words());
     say!("wrote a new token of {service_account}, which is good until {until}");
-    if until.duration_since(Timestamp::now()).as_secs() + 60 < command.life.as_secs() as i64 {
+    let asked = Timestamp::now().saturating_add(command.life).unwrap_or(Timestamp::MAX);
+    if asked.duration_since(*until) > SignedDuration::from_mins(1) {
         say!("the API server bounds how long its tokens are good: that is less than was asked for");
     }
     say!("the functions take it within ten minutes");
