@@ -256,6 +256,8 @@ fn of_other_services() -> Vec<Row> {
             json_call("sqs", "ChangeMessageVisibilityBatch", json!({"QueueUrl": queue_url("interruptions")})),
         ),
         row(&["refresh"], json_call("pricing", "GetProducts", json!({"ServiceCode": "AmazonEC2"}))),
+        // `outrigger token` writes it with the rights of whoever runs it, and no function may.
+        row(&[], json_call("ssm", "PutParameter", json!({"Name": "/outrigger/api-token"}))),
         // The command asks it of whoever runs it; nobody needs a right.
         row(&[], Call { service: "sts".into(), operation: "GetCallerIdentity".into(), ..Call::default() }),
     ]

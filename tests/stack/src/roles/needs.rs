@@ -138,14 +138,15 @@ fn of_sqs(call: &Call) -> Option<Vec<Need>> {
 
 /// A name may begin with a slash, which its ARN has once; AWS' own parameters belong to no account.
 fn of_ssm(call: &Call) -> Option<Vec<Need>> {
-    let name =
-        call.body["Name"].as_str().filter(|_| call.operation == "GetParameter")?.trim_start_matches('/');
+    let action = match call.operation.as_str() {
+        "GetParameter" => "ssm:GetParameter",
+        "PutParameter" => "ssm:PutParameter",
+        _ => return None,
+    };
+    let name = call.body["Name"].as_str()?.trim_start_matches('/');
     let parameter = arn("ssm", &format!("parameter/{name}"));
     let public = || parameter.replacen(crate::aws::ACCOUNT, "", 1);
-    Some(vec![Need::new(
-        "ssm:GetParameter",
-        if name.starts_with("aws/service/") { public() } else { parameter },
-    )])
+    Some(vec![Need::new(action, if name.starts_with("aws/service/") { public() } else { parameter })])
 }
 
 fn of_events(call: &Call) -> Option<Vec<Need>> {
