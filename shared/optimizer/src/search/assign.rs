@@ -193,6 +193,9 @@ pub(super) fn place_nominated(solution: &mut Solution<'_, '_>) {
     if solution.broken().0 > 0 {
         solution.go_back(mark);
         place_meant(solution, RulesHold::AtEachStep);
+        if solution.broken().0 > 0 {
+            solution.go_back(mark);
+        }
     }
     solution.pin_placed();
 }
@@ -231,14 +234,20 @@ enum RulesHold {
     InTheEnd,
 }
 
-/// Places pods on the nodes that they are meant for.
+/// Places pods on the nodes that they are meant for, those last that must follow others: a pod that
+/// came first to where the others have a spread may keep these away.
 fn place_meant(solution: &mut Solution<'_, '_>, rules_hold: RulesHold) {
     let problem = solution.problem;
     let mut wanted = problem.meant.clone();
+    let follows = |class: &ClassId| {
+        let mut rules = problem.variants(*class).flat_map(|variant| &problem.relaxation(variant).rules);
+        rules.any(|rule| rule.kind == RuleKind::Affinity && !rule.is_preference)
+    };
+    let (followers, others): (Vec<ClassId>, Vec<ClassId>) = wanted.keys().partition(follows);
     let mut moved = true;
     while std::mem::take(&mut moved) {
-        for (class, nodes) in wanted.iter_mut_enumerated() {
-            for (node, count) in nodes {
+        for class in others.iter().chain(&followers).copied() {
+            for (node, count) in &mut wanted[class] {
                 while *count > 0 && solution.unplaced[class] > 0 {
                     let takes = |variant: &Variant| {
                         let takes = match rules_hold {

@@ -10,7 +10,7 @@ use outrigger_model::{
 use serde_json::{Value, json};
 
 use crate::fixtures::{
-    ZONES, applied, bound, cluster, node, planned, pods, pool, spec, spec_with, taint, with_pods,
+    ZONES, applied, bound, cluster, node, planned, pods, pool, requiring, spec, spec_with, taint, with_pods,
 };
 
 fn term(key: &str, app: &str) -> Value {
@@ -205,6 +205,19 @@ fn a_second_decision_has_nothing_to_add() {
     let mut snapshot = with_volumes(labelled(volumes, "near", "web"), "near", &ZONES);
     snapshot.node_pools = vec![pool("default", json!({"limits": {"memory": "97Gi"}}))];
     snapshot.nodes.push(node("i-1", "c6a.xlarge"));
+    let (plan, _) = planned(&snapshot);
+    let (again, _) = planned(&applied(&snapshot, &plan));
+    assert_eq!(again.nodes, []);
+}
+
+#[test]
+fn pods_go_to_where_they_are_nominated_before_those_that_follow_them() {
+    let follower = json!({"podAffinity": [term(labels::HOSTNAME, "web")]});
+    let spread = json!({"topologySpread": [spread(labels::HOSTNAME, "web", false)]});
+    let pods =
+        with_pods(&[("first", 1, spec_with(100, 256, follower)), ("web", 2, spec_with(100, 256, spread))]);
+    let mut snapshot = labelled(pods, "first", "web");
+    snapshot.node_pools = vec![pool("third", requiring(&[(labels::ZONE, "In", &ZONES[2..])]))];
     let (plan, _) = planned(&snapshot);
     let (again, _) = planned(&applied(&snapshot, &plan));
     assert_eq!(again.nodes, []);
