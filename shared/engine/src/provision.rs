@@ -29,7 +29,7 @@ use crate::observe::configuration::configuration;
 use crate::observe::offers::Offers;
 use crate::observe::watch::{Waited, Watched};
 use crate::observe::{Purpose, SnapshotInputs, snapshot};
-use crate::ports::{ClusterState, Configuration, Ports, Scope};
+use crate::ports::{ClusterState, Configuration, LedgerState, Ports, Scope};
 use crate::status::show;
 use memory::Decision;
 
@@ -186,7 +186,7 @@ struct Tick<'a> {
 /// What is to be shown of the objects that people wrote.
 enum Unshown {
     /// What was read when the tick began.
-    Read(Box<(Configuration, Vec<NodeClaim>)>),
+    Read(Box<(Configuration, LedgerState)>),
     /// What stands there by now.
     Changed,
 }
@@ -205,7 +205,7 @@ impl Tick<'_> {
         let is_unplanned = ledger.commands.iter().any(|command| command.replacements.is_none());
         let configuration = configuration(self.ports).await?;
         self.standing = is_unplanned || has_standing_demand(&configuration, &ledger.claims);
-        self.unshown = Some(Unshown::Read(Box::new((configuration, ledger.claims))));
+        self.unshown = Some(Unshown::Read(Box::new((configuration, ledger))));
         let mut watched = Watched::open(self.ports, self.scope()).await?;
         loop {
             let has_news = self.news(&watched).next().is_some();
@@ -235,13 +235,11 @@ impl Tick<'_> {
         let Some(unshown) = self.unshown.take() else { return };
         let shown = async {
             let has_decided = matches!(unshown, Unshown::Changed);
-            let (configuration, claims) = match unshown {
+            let (configuration, ledger) = match unshown {
                 Unshown::Read(read) => *read,
-                Unshown::Changed => {
-                    (configuration(self.ports).await?, self.ports.ledger.load().await?.claims)
-                }
+                Unshown::Changed => (configuration(self.ports).await?, self.ports.ledger.load().await?),
             };
-            show(self.ports, &configuration, &claims, has_decided, self.deadline).await;
+            show(self.ports, &configuration, &ledger, has_decided, self.deadline).await;
             Ok::<(), TickError>(())
         };
         let why = match timeout(LONGEST_SHOW, shown).await {

@@ -10,16 +10,14 @@ use std::collections::BTreeMap;
 
 use futures::{FutureExt, StreamExt};
 use outrigger_model::node_claim_object::{Condition, ConditionStatus};
-use outrigger_model::{
-    ConfiguredKind, ConfiguredObject, ConfiguredStatus, KarpenterLease, NodeClaim, NodeClassRef,
-};
+use outrigger_model::{ConfiguredKind, ConfiguredObject, ConfiguredStatus, KarpenterLease, NodeClassRef};
 use outrigger_policy::karpenter::Owner;
 use tokio::time::Instant;
 
 use crate::error::chain;
 use crate::observe::classes::{Resolution, resolution};
 use crate::observe::karpenter::karpenter_lease;
-use crate::ports::{Configuration, Event, Ports, Subject};
+use crate::ports::{Configuration, Event, LedgerState, Ports, Subject};
 use conditions::{Facts, READY, shows, status_of};
 
 /// How many objects are written at once.
@@ -33,7 +31,7 @@ const LOOK_AGAIN_MINUTES: i64 = 10;
 pub(crate) async fn show(
     ports: Ports<'_>,
     configuration: &Configuration,
-    claims: &[NodeClaim],
+    ledger: &LedgerState,
     has_decided: bool,
     deadline: Instant,
 ) {
@@ -47,7 +45,7 @@ pub(crate) async fn show(
     let minute = now.as_second().div_euclid(60);
     let is_due = has_decided || minute % LOOK_AGAIN_MINUTES == 0 || ours.iter().any(|object| is_open(object));
     let classes = if is_due { Some(resolve_all(ports, configuration, &ours).await) } else { None };
-    let facts = Facts { configuration, classes: classes.as_ref(), claims, lease: &lease, now };
+    let facts = Facts { configuration, classes: classes.as_ref(), ledger, lease: &lease, now };
     let changed = ours.into_iter().filter_map(|object| {
         let status = status_of(object, &facts);
         (!shows(&object.status, &status)).then_some((object, status))

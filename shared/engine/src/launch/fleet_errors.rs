@@ -15,6 +15,8 @@ pub const UNAVAILABLE_FOR: Duration = Duration::from_mins(3);
 /// How long offerings are left alone: doubled each time that they are found wanting again.
 const UNAVAILABLE: Backoff = Backoff { first: UNAVAILABLE_FOR, longest: Duration::from_mins(24) };
 
+/// With this code EC2 refuses spot instances while the account has no service-linked role for them.
+pub(crate) const NO_SPOT_ROLE: &str = "AuthFailure.ServiceLinkedRoleCreationNotPermitted";
 /// With these words EC2 refuses an instance profile that does not exist, by its name or its ARN.
 const NO_INSTANCE_PROFILE: &str = "Invalid IAM Instance Profile";
 
@@ -61,7 +63,7 @@ const CLASSES: [(&str, ErrorClass); 36] = [
     ("MaxFleetCountExceeded", ErrorClass::CapacityType),
     ("MaxSpotFleetRequestCountExceeded", ErrorClass::CapacityType),
     ("MaxSpotInstanceCountExceeded", ErrorClass::CapacityType),
-    ("AuthFailure.ServiceLinkedRoleCreationNotPermitted", ErrorClass::CapacityType),
+    (NO_SPOT_ROLE, ErrorClass::CapacityType),
     ("InsufficientFreeAddressesInSubnet", ErrorClass::Subnet),
     ("EC2ThrottledException", ErrorClass::Throttled),
     ("RequestLimitExceeded", ErrorClass::Throttled),

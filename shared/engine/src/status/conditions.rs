@@ -7,13 +7,15 @@ use outrigger_model::configured_object::ResolvedSelectors;
 use outrigger_model::node_claim_object::{Condition, ConditionStatus};
 use outrigger_model::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, NODES, PODS};
 use outrigger_model::{
-    CapacityBuffer, ConfiguredKind, ConfiguredObject, ConfiguredStatus, Invalid, KarpenterLease,
-    LaunchTemplate, NodeClaim, NodeClass, NodeClassRef, Quantity, Resources,
+    CapacityBuffer, CapacityType, ConfiguredKind, ConfiguredObject, ConfiguredStatus, Invalid,
+    KarpenterLease, LaunchTemplate, NodeClaim, NodeClass, NodeClassRef, NodePool, Quantity, Resources,
+    labels,
 };
 use outrigger_policy::karpenter::Owner;
 
+use crate::launch::fleet_errors::NO_SPOT_ROLE;
 use crate::observe::classes::Resolution;
-use crate::ports::Configuration;
+use crate::ports::{Configuration, LedgerState};
 
 /// The condition that sums up the others.
 pub(super) const READY: &str = "Ready";
@@ -21,6 +23,9 @@ pub(super) const READY: &str = "Ready";
 pub(super) const READY_FOR_PROVISIONING: &str = "ReadyForProvisioning";
 const VALIDATION_SUCCEEDED: &str = "ValidationSucceeded";
 const NODE_CLASS_READY: &str = "NodeClassReady";
+/// Whether the account can have spot instances at all. A pool shows it once it was false, and is
+/// ready nevertheless, as with Karpenter's `NodeRegistrationHealthy`.
+const SPOT_AVAILABLE: &str = "SpotAvailable";
 
 const VALIDATION_FAILED: &str = "ValidationFailed";
 const NODE_CLASS_NOT_FOUND: &str = "NodeClassNotFound";
@@ -29,10 +34,11 @@ const KARPENTER_LEASE_UNKNOWN: &str = "KarpenterLeaseUnknown";
 const SUBNETS_NOT_FOUND: &str = "SubnetsNotFound";
 const SECURITY_GROUPS_NOT_FOUND: &str = "SecurityGroupsNotFound";
 const AMI_NOT_FOUND: &str = "AMINotFound";
+const SPOT_ROLE_MISSING: &str = "SpotRoleMissing";
 /// Nothing is known yet; the next tick may know it.
 const AWAITING: &str = "AwaitingReconciliation";
 /// The reasons of which people are told by an event as well.
-const TROUBLE: [&str; 7] = [
+const TROUBLE: [&str; 8] = [
     VALIDATION_FAILED,
     NODE_CLASS_NOT_FOUND,
     NODE_CLASS_NOT_READY,
@@ -40,6 +46,7 @@ const TROUBLE: [&str; 7] = [
     SUBNETS_NOT_FOUND,
     SECURITY_GROUPS_NOT_FOUND,
     AMI_NOT_FOUND,
+    SPOT_ROLE_MISSING,
 ];
 /// The API server takes 32,768 characters; a tenth of it is more than anybody reads.
 const MAX_MESSAGE_CHARS: usize = 3_000;
@@ -56,7 +63,7 @@ pub(super) struct Facts<'a> {
     /// What classes come to; none where nobody looked, since all were ready and no object has
     /// changed.
     pub(super) classes: Option<&'a BTreeMap<NodeClassRef, Resolution>>,
-    pub(super) claims: &'a [NodeClaim],
+    pub(super) ledger: &'a LedgerState,
     pub(super) lease: &'a KarpenterLease,
     pub(super) now: Timestamp,
 }
@@ -140,13 +147,17 @@ impl Writer<'_> {
         let names = [CPU, MEMORY, PODS, EPHEMERAL_STORAGE];
         let mut resources: Resources = names.into_iter().map(|name| (name, Quantity::units(0))).collect();
         let mut nodes = 0;
-        for claim in self.facts.claims.iter().filter(has) {
+        for claim in self.facts.ledger.claims.iter().filter(has) {
             nodes += 1;
             resources.add(&claim.status.reserved);
         }
         resources.set(NODES, Quantity::units(nodes));
+        let mut conditions = vec![self.validation(), self.node_class_ready()];
+        let root = self.root(&conditions);
+        conditions.extend(self.spot_available());
+        conditions.push(root);
         ConfiguredStatus {
-            conditions: self.with_root(vec![self.validation(), self.node_class_ready()]),
+            conditions,
             nodes: Some(nodes),
             resources: Some(resources),
             ..ConfiguredStatus::default()
@@ -155,17 +166,19 @@ impl Writer<'_> {
 
     fn ec2_node_class(&self) -> ConfiguredStatus {
         let selectors = SELECTORS.iter().map(|selector| self.finds(selector));
-        let conditions = selectors.chain([self.validation()]).collect();
+        let mut conditions: Vec<Condition> = selectors.chain([self.validation()]).collect();
+        conditions.push(self.root(&conditions));
         let resolved = match self.facts.classes.and_then(|classes| classes.get(&self.as_class())) {
             Some(Resolution::Resolved(class)) => ResolvedSelectors::from_class(class),
             _ => self.object.status.resolved.clone(),
         };
-        ConfiguredStatus { conditions: self.with_root(conditions), resolved, ..ConfiguredStatus::default() }
+        ConfiguredStatus { conditions, resolved, ..ConfiguredStatus::default() }
     }
 
     fn node_overlay(&self) -> ConfiguredStatus {
-        let conditions = self.with_root(vec![self.validation()]);
-        ConfiguredStatus { conditions, ..ConfiguredStatus::default() }
+        let validation = self.validation();
+        let root = self.root(std::slice::from_ref(&validation));
+        ConfiguredStatus { conditions: vec![validation, root], ..ConfiguredStatus::default() }
     }
 
     fn capacity_buffer(&self) -> ConfiguredStatus {
@@ -225,8 +238,30 @@ impl Writer<'_> {
         self.condition(selector.condition, said)
     }
 
-    /// The conditions with the one that sums them up, as Karpenter's library does it.
-    fn with_root(&self, mut conditions: Vec<Condition>) -> Vec<Condition> {
+    /// Whether EC2 gives this pool spot instances, where it ever refused them for want of a role:
+    /// it is still false while the ledger remembers that, which a spot launch makes it forget.
+    fn spot_available(&self) -> Option<Condition> {
+        let is_it = |pool: &&NodePool| pool.name == self.object.reference.name;
+        let pool = self.facts.configuration.node_pools.iter().find(is_it)?;
+        let requirements = pool.requirements();
+        let allows_spot = requirements
+            .get(labels::CAPACITY_TYPE)
+            .is_none_or(|requirement| requirement.has(CapacityType::Spot.as_str()));
+        let mut unavailable = self.facts.ledger.unavailable.iter();
+        let is_refused = allows_spot && unavailable.any(|offering| offering.reason == NO_SPOT_ROLE);
+        let was_shown = self.object.status.condition(SPOT_AVAILABLE).is_some();
+        let message = || {
+            format!(
+                "EC2 answers {NO_SPOT_ROLE}: the account has no role for spot, and Outrigger may not make it; \
+                 run `aws iam create-service-linked-role --aws-service-name spot.amazonaws.com` once"
+            )
+        };
+        let said = is_refused.then(|| Said::no(SPOT_ROLE_MISSING, message()));
+        (is_refused || was_shown).then(|| self.condition(SPOT_AVAILABLE, said))
+    }
+
+    /// The condition that sums up all others, as Karpenter's library does it.
+    fn root(&self, conditions: &[Condition]) -> Condition {
         let untrue: Vec<&Condition> =
             conditions.iter().filter(|condition| condition.status != ConditionStatus::True).collect();
         let names = untrue.iter().map(|condition| format!("{}={:?}", condition.kind, condition.status));
@@ -238,8 +273,7 @@ impl Writer<'_> {
         } else {
             Some(Said::unknown("ReconcilingDependents", names))
         };
-        conditions.push(self.condition(READY, said));
-        conditions
+        self.condition(READY, said)
     }
 
     /// A condition, which is true where nothing is said against it; its reason is its name then, as

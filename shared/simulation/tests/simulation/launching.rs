@@ -106,7 +106,8 @@ fn cases() -> Vec<Case> {
             .buys(CapacityType::OnDemand),
         Case::new("the role for spot is missing", 0..10, 2)
             .error(NO_ROLE, spot, None, minutes(19))
-            .buys(CapacityType::OnDemand),
+            .buys(CapacityType::OnDemand)
+            .tells(pool, "SpotRoleMissing"),
         Case::new("a quota on spot instances is reached, and the pool allows nothing else", 540..720, 3)
             .of_spot()
             .error("MaxSpotInstanceCountExceeded", spot, None, minutes(5))

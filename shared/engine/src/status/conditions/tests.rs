@@ -1,7 +1,7 @@
 //! What each object says, by its findings: conditions, numbers, events.
 
 use outrigger_model::fixtures::{at, claim};
-use outrigger_model::{ClaimState, LeaderLease};
+use outrigger_model::{ClaimState, LeaderLease, UnavailableOffering};
 use serde_json::{Value, json};
 
 use super::*;
@@ -29,7 +29,7 @@ fn class(not_ready: Option<&str>) -> Resolution {
 struct World {
     configuration: Configuration,
     classes: Option<BTreeMap<NodeClassRef, Resolution>>,
-    claims: Vec<NodeClaim>,
+    ledger: LedgerState,
     lease: KarpenterLease,
 }
 
@@ -38,7 +38,7 @@ impl World {
         Self {
             configuration: Configuration::default(),
             classes: Some(BTreeMap::from([(NodeClassRef::ec2(EC2_POOL), class)])),
-            claims: Vec::new(),
+            ledger: LedgerState::default(),
             lease: KarpenterLease::Absent,
         }
     }
@@ -54,7 +54,7 @@ impl World {
             &Facts {
                 configuration: &self.configuration,
                 classes: self.classes.as_ref(),
-                claims: &self.claims,
+                ledger: &self.ledger,
                 lease: &self.lease,
                 now: at(NOW),
             },
@@ -168,7 +168,7 @@ fn a_pool_shows_what_its_claims_hold_of_its_limits() {
         world.status(&pool()).resources.unwrap().to_string(),
         "cpu 0, ephemeral-storage 0, memory 0, nodes 0, pods 0"
     );
-    world.claims = vec![
+    world.ledger.claims = vec![
         claim_in(ClaimState::Initialized, "web", 4),
         claim_in(ClaimState::Draining, "web", 2),
         claim_in(ClaimState::Gone, "web", 8),
@@ -180,6 +180,53 @@ fn a_pool_shows_what_its_claims_hold_of_its_limits() {
         status.resources.unwrap().to_string(),
         "cpu 6, ephemeral-storage 0, memory 6Gi, nodes 2, pods 0"
     );
+}
+
+#[test]
+fn a_pool_that_allows_spot_says_that_its_role_is_missing_until_that_is_over() {
+    let table: [(&[&str], &str, bool); 4] = [
+        (&[], NO_SPOT_ROLE, true),
+        (&["on-demand", "spot"], NO_SPOT_ROLE, true),
+        (&["on-demand"], NO_SPOT_ROLE, false),
+        (&[], "InsufficientInstanceCapacity", false),
+    ];
+    for (capacity_types, reason, is_said) in table {
+        let mut world = World::new(class(None));
+        let mut web = NodePool::bare("web", NodeClassRef::ec2(EC2_POOL));
+        if !capacity_types.is_empty() {
+            let among = json!({"key": labels::CAPACITY_TYPE, "operator": "In", "values": capacity_types});
+            web.spec.template.spec.requirements.push(serde_json::from_value(among).unwrap());
+        }
+        world.configuration.node_pools.push(web);
+        let mut object = pool();
+        object.status = world.status(&object);
+        assert!(object.status.condition(SPOT_AVAILABLE).is_none(), "nobody was ever refused");
+        world.ledger.unavailable.push(UnavailableOffering {
+            instance_type: "*".into(),
+            zone: "*".into(),
+            capacity_type: CapacityType::Spot,
+            until: at(NOW - 1),
+            reason: reason.into(),
+            failures: 1,
+        });
+        object.status = world.status(&object);
+        let said = object.status.condition(SPOT_AVAILABLE).map(|said| (said.status, said.reason.as_str()));
+        assert_eq!(
+            said,
+            is_said.then_some((ConditionStatus::False, SPOT_ROLE_MISSING)),
+            "{capacity_types:?}"
+        );
+        let ready = object.status.conditions.last().unwrap();
+        assert_eq!(
+            (ready.kind.as_str(), ready.status),
+            (READY, ConditionStatus::True),
+            "on-demand can be had"
+        );
+        world.ledger.unavailable.clear();
+        let now = world.status(&object);
+        let said = now.condition(SPOT_AVAILABLE).map(|said| said.status);
+        assert_eq!(said, is_said.then_some(ConditionStatus::True), "{capacity_types:?}");
+    }
 }
 
 #[test]
@@ -210,7 +257,7 @@ fn what_nobody_looked_at_stays_and_what_stands_there_is_not_written_again() {
     pool.status.conditions.push(other);
     world.classes = None;
     assert!(shows(&pool.status, &world.status(&pool)));
-    world.claims.push(NodeClaim { spec: outrigger_model::fixtures::spec("web"), ..claim() });
+    world.ledger.claims.push(NodeClaim { spec: outrigger_model::fixtures::spec("web"), ..claim() });
     assert!(!shows(&pool.status, &world.status(&pool)), "it has a node more");
     pool.generation += 1;
     assert_eq!(world.status(&pool).conditions[0].observed_generation, Some(5));
