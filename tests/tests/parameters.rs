@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -90,4 +91,67 @@ fn no_concurrency_is_reserved_unless_it_is_asked_for() {
     assert_eq!(template["Conditions"]["Reserves"], json!(["ReserveConcurrency", "true"]));
     let description = parameter["Description"].as_str().unwrap();
     assert!(description.starts_with(&format!("Keep {reserved} of ")), "{reserved}: {description}");
+}
+
+/// The names of all metrics that functions send.
+fn metrics_sent() -> BTreeSet<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let code = std::fs::read_to_string(root.join("shared/runtime/src/metrics.rs")).unwrap();
+    let names = code.lines().filter_map(|line| line.split_once("= Metric(\"")?.1.strip_suffix("\");"));
+    names.map(str::to_owned).collect()
+}
+
+fn resources_of<'t>(template: &'t Value, kind: &str) -> Vec<(&'t String, &'t Value)> {
+    let resources = template["Resources"].as_object().unwrap().iter();
+    resources.filter(|(_, resource)| resource["Type"] == kind).collect()
+}
+
+/// Three alarms are always there, the others where a topic hears them, and none waits for a metric
+/// that nobody sends.
+#[test]
+fn alarms_watch_what_is_sent_and_tell_the_topic() {
+    let template = template();
+    let sent = metrics_sent();
+    assert!(sent.contains("BreakerOpen"), "{sent:?}");
+    let mut without_topic = 0;
+    let alarms = resources_of(&template, "AWS::CloudWatch::Alarm");
+    for (name, alarm) in &alarms {
+        let properties = &alarm["Properties"];
+        if properties["Namespace"] == "Outrigger" {
+            assert!(sent.contains(properties["MetricName"].as_str().unwrap()), "{name}: {properties}");
+        }
+        let expected = if alarm["Condition"] == "HasAlarmTopic" {
+            json!(["AlarmTopic"])
+        } else {
+            without_topic += 1;
+            json!(["HasAlarmTopic", ["AlarmTopic"], "AWS::NoValue"])
+        };
+        for actions in ["AlarmActions", "OKActions"] {
+            assert_eq!(properties[actions], expected, "{name}: {actions}");
+        }
+        // What is missing is bad news only where it is an invocation.
+        let counts_runs = properties["ComparisonOperator"] == "LessThanThreshold";
+        let missing = if counts_runs { "breaching" } else { "notBreaching" };
+        assert_eq!(properties["TreatMissingData"], missing, "{name}");
+    }
+    assert_eq!((alarms.len(), without_topic), (11, 3));
+    let description = template["Parameters"]["AlarmTopic"]["Description"].as_str().unwrap();
+    assert!(description.ends_with("makes eight more alarms."), "{description}");
+}
+
+#[test]
+fn the_dashboard_shows_what_is_sent() {
+    let template = template();
+    let [(_, dashboard)] = resources_of(&template, "AWS::CloudWatch::Dashboard")[..] else { panic!() };
+    assert_eq!(dashboard["Condition"], "HasDashboard");
+    let body: Value =
+        serde_json::from_str(dashboard["Properties"]["DashboardBody"].as_str().unwrap()).unwrap();
+    let sent = metrics_sent();
+    let mut shown = BTreeSet::new();
+    for widget in body["widgets"].as_array().unwrap() {
+        let metrics = widget["properties"]["metrics"].as_array().unwrap();
+        let of_ours = metrics.iter().filter(|_| metrics[0][0] == "Outrigger");
+        shown.extend(of_ours.map(|metric| metric[1].as_str().unwrap().to_owned()));
+    }
+    assert!(shown.is_subset(&sent) && shown.len() > 6, "{shown:?} of {sent:?}");
 }
