@@ -17,9 +17,6 @@ use crate::aws_faults::is_whole;
 use crate::rights::warning;
 
 const LONGEST: Duration = Duration::from_secs(60);
-/// From the deletion of a node to the end of its instance.
-const UNTIL_ENDED: Duration = Duration::from_secs(20);
-
 /// What `lifecycle` needs to end a node.
 const TO_END: [&str; 3] = ["dynamodb:ConditionCheckItem", "dynamodb:PutItem", "ec2:TerminateInstances"];
 
@@ -70,6 +67,8 @@ const PROVISION: Row = (
 const DISRUPT: Row = (
     "disrupt",
     &[
+        // What is proposed now becomes a command in 15 s, which asks for these.
+        ("events:PutEvents", Unasked),
         ("dynamodb:BatchGetItem", Unasked),
         ("dynamodb:ConditionCheckItem", Stops),
         ("dynamodb:GetItem", Stops),
@@ -83,7 +82,6 @@ const DISRUPT: Row = (
         ("ec2:DescribeLaunchTemplateVersions", GoesOn),
         ("ec2:DescribeSecurityGroups", Unasked),
         ("ec2:DescribeSubnets", GoesOn),
-        ("events:PutEvents", Unasked),
         ("s3:GetObject", GoesOn),
         ("s3:ListBucket", GoesOn),
         ("ssm:GetParameter", Unasked),
@@ -257,7 +255,7 @@ fn each_action_that_is_missing_is_named_and_the_rest_goes_on() {
         forget_sweep(&stack);
         let mut outcome = case.cold(action, &scheduled_event("lifecycle"));
         let is_named = |case: &Case<'_>| case.log().contains("perform: ec2:TerminateInstances ");
-        while action == "ec2:TerminateInstances" && !is_named(case) && began.elapsed() < UNTIL_ENDED {
+        while action == "ec2:TerminateInstances" && !is_named(case) && began.elapsed() < LONGEST {
             sleep(Duration::from_secs(1));
             forget_sweep(&stack);
             outcome = stack.invoke("lifecycle", &scheduled_event("lifecycle"));
