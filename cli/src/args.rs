@@ -3,6 +3,8 @@
 #[cfg(feature = "cluster")]
 mod decided;
 #[cfg(feature = "cluster")]
+mod doctor;
+#[cfg(feature = "cluster")]
 mod pause;
 mod setup;
 #[cfg(feature = "cluster")]
@@ -18,6 +20,8 @@ use outrigger_policy as policy;
 use crate::output::Format;
 #[cfg(feature = "cluster")]
 use decided::Decided;
+#[cfg(feature = "cluster")]
+pub(crate) use doctor::Doctor;
 #[cfg(feature = "cluster")]
 pub(crate) use pause::{Ledger, Pause, Resume};
 pub(crate) use setup::{OWN_GROUP, Setup, is_plain};
@@ -86,6 +90,13 @@ pub(crate) enum Command {
     /// mapping of the functions' roles, and a first NodePool. Nothing is applied. A file that
     /// differs from what would be written is left as it is, and named.
     Setup(Setup),
+    /// Ask the functions what they see of all that they need, and say what to do
+    ///
+    /// Each function looks with its own role and from its own network: the API server and its
+    /// rights there, the ledger, the state store, node classes, subnets and the catalogue. Nothing
+    /// is changed.
+    #[cfg(feature = "cluster")]
+    Doctor(Doctor),
     /// Take Outrigger out of a cluster: its finalizers, its NodeClaims, and nodes that it left
     /// closed
     ///

@@ -6,6 +6,8 @@ mod classes;
 mod cluster;
 mod consolidate;
 mod crds;
+#[cfg(feature = "cluster")]
+mod doctor;
 mod error;
 mod explain;
 mod import;
@@ -42,6 +44,8 @@ fn main() -> ExitCode {
         Command::Import(command) => import::run(&command, args.output),
         Command::Crds(command) => crds::run(&command, args.output),
         Command::Setup(command) => setup::run(&command, args.output),
+        #[cfg(feature = "cluster")]
+        Command::Doctor(command) => doctor::run(&command, args.output),
         #[cfg(feature = "cluster")]
         Command::Uninstall(command) => uninstall::run(&command, args.output),
         #[cfg(feature = "cluster")]

@@ -359,7 +359,7 @@ fn help_texts() {
 #[cfg(feature = "cluster")]
 #[test]
 fn what_pause_and_resume_take() {
-    for command in ["pause", "resume", "token"] {
+    for command in ["pause", "resume", "token", "doctor"] {
         insta::assert_snapshot!(format!("help_{command}"), transcript(&[command, "--help"], ""));
     }
     let ledger = ["--table", "t", "--cluster", "c"];

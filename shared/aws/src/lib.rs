@@ -10,6 +10,8 @@ mod dead_letters;
 mod ec2;
 mod errors;
 mod events;
+#[cfg(feature = "invoke")]
+mod functions;
 mod hash;
 mod interruption;
 mod ledger;

@@ -27,6 +27,8 @@ use crate::ports::{ClusterError, Event, Interruption, LedgerError, LedgerState, 
 use decide::{Pointless, Response, pointless, respond};
 pub use message::{Delivery, Message, News, retry_delay};
 
+/// The name of the function.
+pub const FUNCTION: &str = "interrupt";
 /// The notice that wakes provision and lifecycle.
 pub const NOTICE: &str = "NodeClaims Interrupted";
 /// Why a node is replaced on EC2's recommendation, for people.

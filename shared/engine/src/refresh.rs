@@ -5,6 +5,9 @@ use serde::Serialize;
 
 use crate::ports::{Cloud, CloudError};
 
+/// The name of the function.
+pub const FUNCTION: &str = "refresh";
+
 /// What a tick did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -11,6 +11,7 @@ mod list;
 mod node;
 mod pod;
 mod related;
+mod rights;
 mod service_account;
 mod status;
 mod token;
@@ -40,6 +41,7 @@ use serde_json::Value;
 use crate::convert::Interner;
 
 pub use access::{Access, AccessError};
+pub use rights::Right;
 pub use service_account::{ServiceAccount, TokenClaims};
 pub use token::{Token, TokenSource};
 use transport::{Call, Transport};
@@ -83,6 +85,12 @@ impl KubernetesCluster {
     /// Whether the API server takes a token.
     pub async fn is_accepted(&self, token: &str) -> Result<bool, ClusterError> {
         service_account::is_accepted(&self.transport, token).await
+    }
+
+    /// What rbac.yaml gives the group of a function, as `provision`, and the API server does not
+    /// grant to us; in order.
+    pub async fn missing_rights(&self, function: &str) -> Result<Vec<Right>, ClusterError> {
+        rights::missing(&self.transport, function).await
     }
 
     fn over(transport: Transport) -> Self {

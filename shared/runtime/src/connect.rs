@@ -23,9 +23,9 @@ pub(crate) struct Connections {
 }
 
 /// The cluster, and what its ledger remembers of it.
-struct ClusterAndLedger {
-    cluster: KubernetesCluster,
-    ledger: DynamoLedger,
+pub(crate) struct ClusterAndLedger {
+    pub(crate) cluster: KubernetesCluster,
+    pub(crate) ledger: DynamoLedger,
 }
 
 impl Connections {
@@ -59,8 +59,13 @@ impl Connections {
         config: &Config,
         clock: &'a dyn Clock,
     ) -> anyhow::Result<Ports<'a>> {
-        let connections = self.cluster_and_ledger.get_or_try_init(|| Box::pin(self.connect(config))).await?;
+        let connections = self.cluster_and_ledger(config).await?;
         Ok(Ports { cluster: &connections.cluster, cloud: &self.cloud, ledger: &connections.ledger, clock })
+    }
+
+    /// The cluster and its ledger, as [`Connections::ports`] has them.
+    pub(crate) async fn cluster_and_ledger(&self, config: &Config) -> anyhow::Result<&ClusterAndLedger> {
+        self.cluster_and_ledger.get_or_try_init(|| Box::pin(self.connect(config))).await
     }
 
     async fn connect(&self, config: &Config) -> anyhow::Result<ClusterAndLedger> {

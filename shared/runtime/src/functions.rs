@@ -18,6 +18,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::config::{Config, FunctionConfig, LifecycleConfig, PlanningConfig, ProvisionConfig};
 use crate::connect::Connections;
+use crate::doctor;
 use crate::limits::{Deadlines, Limits};
 use crate::metrics::{
     self, BINDING_FORBIDDEN, BREAKER_OPEN, CATALOG_INCOMPLETE, CLOCK_DIFFERENCE, COST_PER_HOUR, Metric,
@@ -135,16 +136,31 @@ impl<T> Shell<T> {
         metrics::emit(&self.config.cluster, now, values);
     }
 
+    /// What this function sees of all that it needs.
+    async fn examine(&self) -> anyhow::Result<Value>
+    where
+        T: FunctionConfig,
+    {
+        let diagnosis = doctor::examine(&self.config, self.connections().await?, T::FUNCTION).await;
+        Ok(serde_json::to_value(diagnosis)?)
+    }
+
     async fn invoke<H>(&self, event: LambdaEvent<Value>, handler: &H) -> Result<Value, Diagnostic>
     where
+        T: FunctionConfig,
         H: AsyncFn(&Self, Value, String, Instant) -> anyhow::Result<Value>,
     {
         let stopwatch = Stopwatch::now();
         let context = event.context;
         let deadlines = Deadlines::new(&self.limits, context.deadline);
         let owner = owner(&context.request_id);
-        let work = Box::pin(handler(self, event.payload, owner, deadlines.last_change));
-        let result = timeout_at(deadlines.answer, work).await;
+        let work = async {
+            if doctor::is_asked_for(&event.payload) {
+                return self.examine().await;
+            }
+            handler(self, event.payload, owner, deadlines.last_change).await
+        };
+        let result = timeout_at(deadlines.answer, Box::pin(work)).await;
         let result =
             result.unwrap_or_else(|_| Err(anyhow::anyhow!("its time was up before all had answered")));
         let seconds = stopwatch.elapsed().as_secs_f64();

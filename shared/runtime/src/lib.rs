@@ -3,6 +3,7 @@
 
 mod config;
 mod connect;
+mod doctor;
 mod functions;
 mod interrupt;
 mod limits;

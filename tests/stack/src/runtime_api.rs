@@ -13,10 +13,11 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, anyhow};
-use serde_json::json;
+use serde_json::{Value, json};
 use tiny_http::{Header, Method, Request, Response, Server};
 
 use crate::aws::{ACCOUNT, REGION};
+use crate::kops::CLUSTER;
 
 const API: &str = "2018-06-01/runtime";
 /// Threads that read requests. A `next` that waits is put aside and holds none of them.
@@ -237,6 +238,9 @@ fn route(state: &Arc<Mutex<State>>, mut request: Request) {
         return send(request, 400, "the body is not text", &[]);
     }
     let path = request.url().trim_matches('/').to_owned();
+    if path == "2015-03-31/functions" && *request.method() == Method::Get {
+        return list(state, request);
+    }
     if let Some(name) = path.strip_prefix("2015-03-31/functions/") {
         let function = name.trim_end_matches("/invocations").to_owned();
         return answer_caller(state, request, function, body);
@@ -282,6 +286,19 @@ fn complete(state: &Mutex<State>, request: Request, rest: &str, body: String) {
         &invocation,
         if how == "response" { InvocationResult::Answer(body) } else { InvocationResult::Failed(body) },
     );
+}
+
+/// Lambda's ListFunctions, in one page. Each function serves the stack's cluster.
+fn list(state: &Mutex<State>, request: Request) {
+    let functions: Vec<Value> = lock(state)
+        .timeouts
+        .keys()
+        .map(|name| {
+            let variables = json!({"OUTRIGGER_CLUSTER": CLUSTER});
+            json!({"FunctionName": name, "Environment": {"Variables": variables}})
+        })
+        .collect();
+    send(request, 200, &json!({"Functions": functions}).to_string(), &[]);
 }
 
 /// The Invoke API: waits on a thread of its own, so that readers stay free for the functions.

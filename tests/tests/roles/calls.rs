@@ -258,7 +258,10 @@ fn of_other_services() -> Vec<Row> {
         row(&["refresh"], json_call("pricing", "GetProducts", json!({"ServiceCode": "AmazonEC2"}))),
         // `outrigger token` writes it with the rights of whoever runs it, and no function may.
         row(&[], json_call("ssm", "PutParameter", json!({"Name": "/outrigger/api-token"}))),
-        // The command asks it of whoever runs it; nobody needs a right.
+        // `outrigger doctor` asks the functions with the rights of whoever runs it.
+        row(&[], Call { service: "lambda".into(), operation: "ListFunctions".into(), ..Call::default() }),
+        row(&[], Call { service: "lambda".into(), operation: "Invoke".into(), ..Call::default() }),
+        // The command and a doctor ask it of whoever runs it; nobody needs a right.
         row(&[], Call { service: "sts".into(), operation: "GetCallerIdentity".into(), ..Call::default() }),
     ]
 }

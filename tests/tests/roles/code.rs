@@ -41,7 +41,15 @@ fn operations_of_the_sdk(checkout: &Path) -> BTreeSet<String> {
     let host = version.lines().find_map(|line| line.strip_prefix("host: ")).unwrap().to_owned();
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut metadata = Command::new(cargo);
-    metadata.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", &host]);
+    metadata.args([
+        "metadata",
+        "--format-version",
+        "1",
+        "--locked",
+        "--all-features",
+        "--filter-platform",
+        &host,
+    ]);
     let metadata: Value = serde_json::from_str(&output(metadata.current_dir(checkout))).unwrap();
     let packages = metadata["packages"].as_array().unwrap().iter();
     let services = packages.filter(|package| package["name"].as_str().unwrap().starts_with("aws-sdk-"));

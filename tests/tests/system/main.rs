@@ -14,6 +14,7 @@ mod definitions;
 mod deleted_pools;
 mod deletion_costs;
 mod disruption;
+mod doctor;
 mod ending;
 mod evictions;
 mod faults;

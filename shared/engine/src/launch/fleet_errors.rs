@@ -16,7 +16,7 @@ pub const UNAVAILABLE_FOR: Duration = Duration::from_mins(3);
 const UNAVAILABLE: Backoff = Backoff { first: UNAVAILABLE_FOR, longest: Duration::from_mins(24) };
 
 /// With this code EC2 refuses spot instances while the account has no service-linked role for them.
-pub(crate) const NO_SPOT_ROLE: &str = "AuthFailure.ServiceLinkedRoleCreationNotPermitted";
+pub const NO_SPOT_ROLE: &str = "AuthFailure.ServiceLinkedRoleCreationNotPermitted";
 /// With these words EC2 refuses an instance profile that does not exist, by its name or its ARN.
 const NO_INSTANCE_PROFILE: &str = "Invalid IAM Instance Profile";
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use outrigger_aws::node_role;
 use outrigger_engine::interruption::RebalancePolicy;
 use outrigger_engine::{MinValuesPolicy, PlacePods, Preferences};
+use outrigger_engine::{disrupt, interruption, lifecycle, provision, refresh};
 use outrigger_model::{NillableDuration, NodePool};
 
 use super::Config;
@@ -18,12 +19,17 @@ const LONGEST_BATCH: Duration = Duration::from_mins(1);
 
 /// What only one function is told.
 pub(crate) trait FunctionConfig: Sized {
+    /// The function.
+    const FUNCTION: &str;
+
     /// Reads it; complaints are noted.
     fn read(reader: &mut Reader<'_>, config: &Config) -> Self;
 }
 
 /// Nothing: `refresh`.
 impl FunctionConfig for () {
+    const FUNCTION: &str = refresh::FUNCTION;
+
     fn read(_: &mut Reader<'_>, _: &Config) -> Self {}
 }
 
@@ -37,6 +43,8 @@ pub(crate) struct PlanningConfig {
 }
 
 impl FunctionConfig for PlanningConfig {
+    const FUNCTION: &str = disrupt::FUNCTION;
+
     fn read(reader: &mut Reader<'_>, _: &Config) -> Self {
         Self { preferences: preferences(reader), min_values: min_values(reader) }
     }
@@ -62,6 +70,8 @@ pub(crate) struct ProvisionConfig {
 }
 
 impl FunctionConfig for ProvisionConfig {
+    const FUNCTION: &str = provision::FUNCTION;
+
     fn read(reader: &mut Reader<'_>, config: &Config) -> Self {
         check_node_role(reader, &config.cluster);
         Self {
@@ -98,6 +108,8 @@ pub(crate) struct LifecycleConfig {
 }
 
 impl FunctionConfig for LifecycleConfig {
+    const FUNCTION: &str = lifecycle::FUNCTION;
+
     fn read(reader: &mut Reader<'_>, _: &Config) -> Self {
         Self {
             poll_window: poll_window(reader),
@@ -123,6 +135,8 @@ pub(crate) struct InterruptConfig {
 }
 
 impl FunctionConfig for InterruptConfig {
+    const FUNCTION: &str = interruption::FUNCTION;
+
     fn read(reader: &mut Reader<'_>, _: &Config) -> Self {
         Self {
             rebalance: rebalance(reader),

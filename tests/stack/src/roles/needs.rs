@@ -17,6 +17,7 @@ pub fn needs(call: &Call, account: &dyn Account) -> Result<Vec<Need>> {
         "sqs" => of_sqs(call),
         "ssm" => of_ssm(call),
         "events" => of_events(call),
+        "lambda" => Some(vec![Need::new(format!("lambda:{}", call.operation), "*")]),
         "pricing" if call.operation == "GetProducts" => Some(vec![Need::new("pricing:GetProducts", "*")]),
         // Nobody needs a right to ask who they are.
         "sts" if call.operation == "GetCallerIdentity" => Some(Vec::new()),
