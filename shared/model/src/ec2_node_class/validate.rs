@@ -18,6 +18,8 @@ const MAX_USER_DATA: usize = 16_384;
 /// EC2's limits for tags, in characters.
 const MAX_TAG_KEY: usize = 128;
 const MAX_TAG_VALUE: usize = 256;
+/// EC2 takes 50 tags; the rest is for what Outrigger says about cluster, pool, class and launch.
+const MAX_TAGS: usize = 40;
 
 /// Everything that is wrong with a class.
 pub(super) fn problems(class: &EC2NodeClass) -> Vec<Invalid> {
@@ -68,6 +70,10 @@ fn check_boot(spec: &EC2NodeClassSpec, problems: &mut Problems) {
 }
 
 fn check_tags(tags: &BTreeMap<String, String>, problems: &mut Problems) {
+    if tags.len() > MAX_TAGS {
+        let allowed = format!("at most {MAX_TAGS}: EC2 takes 50, and some are Outrigger's own");
+        problems.refuse("spec.tags", format!("{} tags", tags.len()), allowed);
+    }
     for (key, value) in tags {
         let field = format!("spec.tags[{key}]");
         if key.is_empty() || key.chars().count() > MAX_TAG_KEY || key.starts_with("aws:") {

@@ -119,13 +119,16 @@ fn complaints(changes: &[Change]) -> Vec<String> {
     EC2NodeClass::read(&object).expect_err("must be refused").iter().map(ToString::to_string).collect()
 }
 
+/// So many tags.
+fn tags(count: usize) -> Value {
+    (0..count).map(|n| (format!("tag-{n}"), json!("x"))).collect::<serde_json::Map<_, _>>().into()
+}
+
 fn selector_rules() -> Vec<(&'static str, Vec<Change>)> {
     let subnets = |terms: Value| vec![("subnetSelectorTerms", terms)];
     let groups = |terms: Value| vec![("securityGroupSelectorTerms", terms)];
     let images = |terms: Value| vec![("amiSelectorTerms", terms)];
     let reserved = |terms: Value| vec![("capacityReservationSelectorTerms", terms)];
-    let many: Value =
-        (0..21).map(|n| (format!("tag-{n}"), json!("x"))).collect::<serde_json::Map<_, _>>().into();
     vec![
         ("no subnet terms", subnets(json!([]))),
         ("too many subnet terms", subnets(json!(vec![json!({"id": "subnet-1"}); 31]))),
@@ -133,7 +136,7 @@ fn selector_rules() -> Vec<(&'static str, Vec<Change>)> {
         ("subnet by id and tags", subnets(json!([{"id": "subnet-1", "tags": {"a": "b"}}]))),
         ("subnet id", subnets(json!([{"id": "sn-1"}]))),
         ("empty tag value", subnets(json!([{"tags": {"a": ""}}]))),
-        ("too many tags", subnets(json!([{"tags": many}]))),
+        ("too many tags", subnets(json!([{"tags": tags(21)}]))),
         ("no security group terms", groups(Value::Array(Vec::new()))),
         ("security group by name and tags", groups(json!([{"name": "nodes", "tags": {"a": "b"}}]))),
         ("security group by id and name", groups(json!([{"id": "sg-1", "name": "nodes"}]))),
@@ -155,7 +158,7 @@ fn selector_rules() -> Vec<(&'static str, Vec<Change>)> {
 }
 
 fn spec_rules() -> Vec<(&'static str, Vec<Change>)> {
-    let tags = |tags: Value| vec![("tags", tags)];
+    let tagged = |tags: Value| vec![("tags", tags)];
     let kubelet = |kubelet: Value| vec![("kubelet", kubelet)];
     let options = |options: Value| vec![("metadataOptions", options)];
     vec![
@@ -165,26 +168,27 @@ fn spec_rules() -> Vec<(&'static str, Vec<Change>)> {
         ("no amiFamily", vec![("amiFamily", Value::Null)]),
         ("amiFamily", vec![("amiFamily", json!("AL2023"))]),
         ("unknown amiFamily", vec![("amiFamily", json!("Ubuntu"))]),
-        ("tag of the control plane", tags(json!({"k8s.io/role/master": "1"}))),
+        ("tag of the control plane", tagged(json!({"k8s.io/role/master": "1"}))),
         (
             "label of the control plane",
-            tags(json!({format!("{}node-role.kubernetes.io/control-plane", labels::NODE_LABEL_TAG): ""})),
+            tagged(json!({format!("{}node-role.kubernetes.io/control-plane", labels::NODE_LABEL_TAG): ""})),
         ),
         (
             "label of another InstanceGroup",
-            tags(json!({format!("{}kops.k8s.io/instancegroup", labels::NODE_LABEL_TAG): "others"})),
+            tagged(json!({format!("{}kops.k8s.io/instancegroup", labels::NODE_LABEL_TAG): "others"})),
         ),
         ("role", vec![("role", json!("nodes")), ("instanceProfile", Value::Null)]),
         ("role and instanceProfile", vec![("role", json!("nodes"))]),
         ("neither role nor instanceProfile", vec![("instanceProfile", Value::Null)]),
         ("empty instanceProfile", vec![("instanceProfile", json!(""))]),
         ("long userData", vec![("userData", json!("x".repeat(16_385)))]),
-        ("empty tag key", tags(json!({"": "x"}))),
-        ("tag of AWS", tags(json!({"aws:x": "x"}))),
-        ("long tag value", tags(json!({"x": "é".repeat(257)}))),
-        ("tag of the cluster", tags(json!({"kubernetes.io/cluster/stack.example.com": "owned"}))),
-        ("tag of the pool", tags(json!({"karpenter.sh/nodepool": "x"}))),
-        ("tag of ours", tags(json!({"outrigger.dev/intent": "x"}))),
+        ("empty tag key", tagged(json!({"": "x"}))),
+        ("more tags than EC2 takes", tagged(tags(41))),
+        ("tag of AWS", tagged(json!({"aws:x": "x"}))),
+        ("long tag value", tagged(json!({"x": "é".repeat(257)}))),
+        ("tag of the cluster", tagged(json!({"kubernetes.io/cluster/stack.example.com": "owned"}))),
+        ("tag of the pool", tagged(json!({"karpenter.sh/nodepool": "x"}))),
+        ("tag of ours", tagged(json!({"outrigger.dev/intent": "x"}))),
         ("metadata endpoint", options(json!({"httpEndpoint": "disabled"}))),
         ("metadata hops", options(json!({"httpPutResponseHopLimit": 65}))),
         ("metadata tokens", options(json!({"httpTokens": "maybe"}))),
