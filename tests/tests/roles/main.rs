@@ -246,22 +246,29 @@ fn keys_are_used_only_through_their_service() {
     assert!(with.iter().all(|role| !role.allows(&grant)), "a grant that is not for a resource of AWS");
 }
 
-/// What provision may pass is the role that it is told of, or kOps' own.
+/// What provision may pass are the roles that it is told of, or kOps' own.
 #[test]
-fn only_the_nodes_role_may_be_given() {
+fn only_the_nodes_roles_may_be_given() {
     let pass = |role: &str| {
         let role = format!("arn:aws:iam::123456789012:role/{role}");
         Need::new("iam:PassRole", role).with("iam:PassedToService", "ec2.amazonaws.com")
     };
-    let (own, kops) = ("workers", format!("nodes.{CLUSTER}"));
-    for (parameters, allowed, refused) in
-        [(&[("NodeRoleName", own)][..], own, kops.as_str()), (&[], kops.as_str(), own)]
-    {
-        let deployed = deployed(parameters);
+    let kops = format!("nodes.{CLUSTER}");
+    let kops = kops.as_str();
+    let all = ["workers", "batch", "c", "d", kops];
+    let table: [(&str, &[&str]); 4] = [
+        ("", &[kops]),
+        ("workers", &["workers"]),
+        ("workers,batch", &["workers", "batch"]),
+        ("workers,batch,c,d", &["workers", "batch", "c", "d"]),
+    ];
+    for (named, allowed) in table {
+        let deployed = deployed(&[("NodeRoleName", named)]);
         let told = deployed.environment("provision").unwrap()["OUTRIGGER_NODE_ROLE"].clone();
-        assert_eq!(told, parameters.first().map_or("", |(_, value)| *value));
+        assert_eq!(told, named);
         let role = deployed.role("provision").unwrap();
-        assert!(role.allows(&pass(allowed)) && !role.allows(&pass(refused)), "{allowed}");
+        let passes: Vec<&str> = all.into_iter().filter(|name| role.allows(&pass(name))).collect();
+        assert_eq!(passes, allowed, "{named}");
     }
 }
 

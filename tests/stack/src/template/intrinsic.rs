@@ -1,5 +1,5 @@
-//! CloudFormation's functions: `Ref`, `Fn::GetAtt`, `Fn::Sub`, `Fn::Join`, `Fn::Split`, `Fn::If`
-//! and the conditions.
+//! CloudFormation's functions: `Ref`, `Fn::GetAtt`, `Fn::Sub`, `Fn::Join`, `Fn::Split`,
+//! `Fn::Select`, `Fn::If` and the conditions.
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Map, Value};
@@ -51,13 +51,22 @@ impl Deployed {
             "Ref" if argument == NO_VALUE => return Ok(None),
             "Ref" => self.reference(argument.as_str().context("Ref takes a name")?)?,
             "Fn::GetAtt" => self.attribute(argument)?.into(),
-            "Fn::Sub" => {
-                self.substitute(argument.as_str().context("Fn::Sub is known with one text only")?)?.into()
-            }
+            "Fn::Sub" => match argument {
+                Value::Array(parts) => {
+                    let text = parts[0].as_str().context("Fn::Sub begins with a text")?;
+                    self.substitute(text, parts[1].as_object())?.into()
+                }
+                text => self.substitute(text.as_str().context("Fn::Sub takes a text")?, None)?.into(),
+            },
             "Fn::Join" => self.texts(&argument[1])?.join(&self.text(&argument[0])?).into(),
             "Fn::Split" => {
                 let (at, text) = (self.text(&argument[0])?, self.text(&argument[1])?);
                 text.split(at.as_str()).map(Value::from).collect::<Vec<_>>().into()
+            }
+            "Fn::Select" => {
+                let index: usize = self.text(&argument[0])?.parse()?;
+                let texts = self.texts(&argument[1])?;
+                texts.get(index).with_context(|| format!("{argument} has no item {index}"))?.clone().into()
             }
             "Fn::If" => {
                 let condition = argument[0].as_str().context("Fn::If begins with a condition's name")?;
@@ -100,15 +109,21 @@ impl Deployed {
         arn.with_context(|| format!("nobody knows what !GetAtt {resource}.Arn comes to"))
     }
 
-    fn substitute(&self, text: &str) -> Result<String> {
+    /// A text with the values of names in it: those that stand beside it, or else parameters and
+    /// attributes.
+    fn substitute(&self, text: &str, beside: Option<&Map<String, Value>>) -> Result<String> {
         let mut parts = text.split("${");
         let mut done = parts.next().unwrap_or_default().to_owned();
         for part in parts {
             let (name, rest) = part.split_once('}').with_context(|| format!("{text:?} has an open brace"))?;
             ensure!(!name.starts_with('!'), "{text:?} has a literal, which is not known here");
-            done += &match name.split_once('.') {
-                Some((resource, attribute)) => self.attribute(&serde_json::json!([resource, attribute]))?,
-                None => self.text(&serde_json::json!({ "Ref": name }))?,
+            let stands_beside = beside.and_then(|beside| beside.get(name));
+            done += &match (stands_beside, name.split_once('.')) {
+                (Some(value), _) => self.text(value)?,
+                (None, Some((resource, attribute))) => {
+                    self.attribute(&serde_json::json!([resource, attribute]))?
+                }
+                (None, None) => self.text(&serde_json::json!({ "Ref": name }))?,
             };
             done += rest;
         }

@@ -36,7 +36,7 @@ Resources:
   ProvisionFunction:
     Properties:
       MemorySize: 512
-      Environment: { Variables: { SIZE: own, OWN: !Join ["/", !Split ["//", !Sub "a/${Prefix}"]] } }
+      Environment: { Variables: { SIZE: own, OWN: !Join ["/", !Split ["//", !Sub "a/${Prefix}"]], SECOND: !Sub ["${One}/${Name}", { One: !Select [1, !Split [",", "a,b"]] }] } }
       Policies:
         - !Ref Shared
         - Statement: [{ Effect: Allow, Action: "e:Put", Resource: !Sub "${Table.Arn}/${AWS::Region}" }]
@@ -67,6 +67,7 @@ fn a_function_has_the_environment_of_all_and_its_own() {
         (own["PLACE"].as_str(), own["SIZE"].as_str(), own["OWN"].as_str()),
         ("s3://n//p", "own", "a/p")
     );
+    assert_eq!(own["SECOND"], "b/n");
     let deployed = deploy(&[("Name", "n")]).unwrap();
     assert_eq!((deployed.memory("provision").unwrap(), deployed.memory("refresh").unwrap()), (512, 5));
 }
@@ -103,7 +104,8 @@ fn what_is_not_known_is_refused() {
     }
     let deployed = deploy(&[("Name", "n")]).unwrap();
     for (value, named) in [
-        (json!({"Fn::Select": [0, []]}), "Fn::Select"),
+        (json!({"Fn::Cidr": ["10.0.0.0/8", 1]}), "Fn::Cidr"),
+        (json!({"Fn::Select": [1, ["a"]]}), "no item 1"),
         (json!({"Ref": "Bucket"}), "!Ref Bucket"),
         (json!({"Fn::GetAtt": ["Table", "StreamArn"]}), "StreamArn"),
         (json!({"Fn::If": ["HasNothing", 1, 2]}), "HasNothing"),
