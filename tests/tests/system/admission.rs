@@ -62,11 +62,11 @@ fn a_refused_change_is_told_and_made_later() {
     tick(&stack, "provision").unwrap();
     let launched = instances(&stack).unwrap().len();
     assert!(launched > 0, "a policy on nodes and claims is no reason not to launch");
-    wait_for("gated nodes", launched, Duration::from_secs(30), || Ok(gated(&stack))).unwrap();
+    wait_for("gated nodes", launched, Duration::from_secs(60), || Ok(gated(&stack))).unwrap();
 
     // Who changes a node at the same moment makes lifecycle wait for its next tick.
     let refusals = || Ok(usize::from(tick(&stack, "lifecycle")?["waiting"].to_string().contains(WORDS)));
-    wait_for("the policy's words", 1, Duration::from_secs(30), refusals).unwrap();
+    wait_for("the policy's words", 1, Duration::from_secs(60), refusals).unwrap();
     assert_eq!((gated(&stack), claims_in(&stack, "Launched").unwrap()), (launched, launched));
     tick(&stack, "provision").unwrap();
     assert_eq!(instances(&stack).unwrap().len(), launched, "the claims that wait still count");
@@ -78,6 +78,6 @@ fn a_refused_change_is_told_and_made_later() {
     };
     wait_for("initialized claims", launched, Duration::from_secs(60), initialized).unwrap();
     let running = || count_in_phase(&stack, "Running");
-    wait_for("running pods", PODS, Duration::from_secs(30), running).unwrap();
+    wait_for("running pods", PODS, Duration::from_secs(60), running).unwrap();
     drop((provision, lifecycle, agent));
 }

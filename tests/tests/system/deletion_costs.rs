@@ -154,7 +154,7 @@ fn with_role(stack: &Stack, role: &str) -> Kubernetes {
         "spec": {"resourceAttributes": right},
     });
     // The API server learns of a binding a moment after it has stored it.
-    wait_for("rights", 1, Duration::from_secs(30), || {
+    wait_for("rights", 1, Duration::from_secs(60), || {
         let answer = client.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &review)?;
         Ok(usize::from(answer["status"]["allowed"] == true))
     })
@@ -166,7 +166,7 @@ fn with_role(stack: &Stack, role: &str) -> Kubernetes {
 fn who_may_set_a_deletion_cost_may_not_change_what_a_pod_runs() {
     let stack = start().unwrap();
     apply(stack.kubernetes(), &deployment("web", 1, "100m", "64Mi", &json!({}))).unwrap();
-    wait_for("pods", 1, Duration::from_secs(30), || Ok(pods(&stack)?.len())).unwrap();
+    wait_for("pods", 1, Duration::from_secs(60), || Ok(pods(&stack)?.len())).unwrap();
     let name = pods(&stack).unwrap()[0]["metadata"]["name"].as_str().unwrap().to_owned();
     let path = format!("/api/v1/namespaces/default/pods/{name}");
     let ranker = with_role(&stack, "outrigger:rank");

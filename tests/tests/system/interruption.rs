@@ -82,7 +82,7 @@ fn a_warned_node_is_tainted_within_seconds_and_replaced() {
     eprintln!("warning to tainted node: {:.2} s", warned.elapsed().as_secs_f64());
 
     // The bell rings provision: the replacement is there before anybody ticks.
-    wait_for("instances", before.len() + 1, Duration::from_secs(30), || Ok(instances(&stack)?.len()))
+    wait_for("instances", before.len() + 1, Duration::from_secs(60), || Ok(instances(&stack)?.len()))
         .unwrap();
     let gone = || {
         tick(&stack, "provision")?;

@@ -77,7 +77,7 @@ fn nodes_are_let_go_and_run_on() {
     drop(agent);
     stack.kubernetes().delete(&node).unwrap();
     let there = || Ok(usize::from(stack.kubernetes().find(&node)?.is_some()));
-    wait_for("node", 0, Duration::from_secs(10), there).unwrap();
+    wait_for("node", 0, Duration::from_secs(60), there).unwrap();
     let said = uninstall(&stack, &[]);
     assert!(said.output.contains("nothing of Outrigger's is left"), "{said:?}");
 }

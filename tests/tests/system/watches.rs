@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 /// Long enough for three decisions.
 const WINDOW: &str = "25";
-const LONGEST: Duration = Duration::from_secs(20);
+const LONGEST: Duration = Duration::from_secs(60);
 /// The watch of all pods, which begins once the first of them is unschedulable.
 const WATCH: [&str; 3] = ["GET /api/v1/pods?", "watch=true", "fieldSelector=status.phase"];
 const LIST: [&str; 3] = ["GET /api/v1/pods?", "limit=500", "fieldSelector=status.phase"];
