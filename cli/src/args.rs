@@ -89,6 +89,9 @@ pub(crate) enum Command {
     /// server. It writes an InstanceGroup of Outrigger's own, the parameters of the stack, the
     /// mapping of the functions' roles, and a first NodePool. Nothing is applied. A file that
     /// differs from what would be written is left as it is, and named.
+    ///
+    /// Built with the feature cluster it reads kOps' state store and the account by itself, where
+    /// no file is given.
     Setup(Setup),
     /// Ask the functions what they see of all that they need, and say what to do
     ///

@@ -11,10 +11,13 @@ mod node_pool;
 mod notes;
 mod parameters;
 mod roles;
+#[cfg(feature = "cluster")]
+mod state_store;
 mod steps;
 
 use std::path::PathBuf;
 
+use outrigger_kubernetes::Dump;
 use owo_colors::OwoColorize;
 use serde::Serialize;
 
@@ -62,9 +65,18 @@ struct Setting<'c> {
     context: &'c str,
 }
 
-/// Runs the command.
+/// Runs the command, on files or else on kOps' state store.
 pub(crate) fn run(command: &args::Setup, format: Format) -> Result<CommandOutcome, CliError> {
-    let cluster = KopsCluster::read(&dump(&command.files)?, command)?;
+    #[cfg(feature = "cluster")]
+    if command.files.is_empty() {
+        let (dump, command) = state_store::fetch(command)?;
+        return set_up(&dump, &command, format);
+    }
+    set_up(&dump(&command.files)?, command, format)
+}
+
+fn set_up(dump: &Dump, command: &args::Setup, format: Format) -> Result<CommandOutcome, CliError> {
+    let cluster = KopsCluster::read(dump, command)?;
     let group = OwnGroup::new(&cluster, command)?;
     let server = kubeconfig::api_server(command.kubeconfig.as_deref(), &cluster)?;
     check_authority(&cluster, &server)?;

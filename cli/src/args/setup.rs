@@ -8,14 +8,16 @@ use clap::Args as Arguments;
 pub(crate) const OWN_GROUP: &str = "outrigger";
 
 /// What `setup` takes.
-#[derive(Debug, Arguments)]
+#[derive(Clone, Debug, Arguments)]
 #[command(after_long_help = SETUP_HELP)]
 pub(crate) struct Setup {
     /// The kOps cluster's full name
     #[arg(long, value_name = "NAME", value_parser = parse_cluster)]
     pub(crate) cluster: String,
     /// What kops get --name NAME -o yaml wrote, any number of times; - reads standard input
-    #[arg(short, long = "file", value_name = "FILE", required = true)]
+    #[arg(short, long = "file", value_name = "FILE")]
+    #[cfg_attr(feature = "cluster", arg(required_unless_present = "state"))]
+    #[cfg_attr(not(feature = "cluster"), arg(required = true))]
     pub(crate) files: Vec<PathBuf>,
     /// The kubeconfig file; by default that of kubectl
     ///
@@ -31,6 +33,7 @@ pub(crate) struct Setup {
     pub(crate) region: Option<String>,
     /// kOps' state store, as s3://BUCKET or s3://BUCKET/PREFIX; by default what the Cluster says
     #[arg(long, value_name = "URL", value_parser = parse_state)]
+    #[cfg_attr(feature = "cluster", arg(env = "KOPS_STATE_STORE", hide_env_values = true))]
     pub(crate) state: Option<String>,
     /// The InstanceGroup that Outrigger gets
     #[arg(long, value_name = "NAME", default_value = OWN_GROUP, value_parser = parse_name)]

@@ -1,19 +1,24 @@
 //! Who we are to AWS, for people.
 
+use aws_sdk_sts::operation::get_caller_identity::GetCallerIdentityOutput;
+
 use crate::Aws;
 
 impl Aws {
     /// Who calls: `user/alice`, or `assumed-role/admin/alice`; `None` where AWS does not say.
     /// Nobody needs a right to ask (sts:GetCallerIdentity).
     pub async fn caller(&self) -> Option<String> {
+        self.identity().await?.arn().and_then(within_account).map(str::to_owned)
+    }
+
+    /// The account's number; `None` where AWS does not say.
+    pub async fn account(&self) -> Option<String> {
+        self.identity().await?.account().map(str::to_owned)
+    }
+
+    async fn identity(&self) -> Option<GetCallerIdentityOutput> {
         let identity = aws_sdk_sts::Client::new(&self.config).get_caller_identity().send().await;
-        match identity {
-            Ok(identity) => identity.arn().and_then(within_account).map(str::to_owned),
-            Err(error) => {
-                tracing::debug!(?error, "AWS does not say who calls");
-                None
-            }
-        }
+        identity.inspect_err(|error| tracing::debug!(?error, "AWS does not say who calls")).ok()
     }
 }
 

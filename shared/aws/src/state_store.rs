@@ -9,6 +9,29 @@ use outrigger_model::Invalid;
 use crate::Aws;
 use crate::s3::S3Location;
 
+impl Aws {
+    /// A cluster's objects as its users wrote them, its Cluster first, then its InstanceGroups:
+    /// what `kops get -o yaml` prints. Each with its address in S3; none where there is no such
+    /// cluster.
+    pub async fn kops_objects(
+        &self,
+        store: &S3Location,
+        cluster: &str,
+    ) -> Result<Vec<(String, String)>, CloudError> {
+        let directory = store.below(cluster);
+        let mut objects = Vec::new();
+        let Some(text) = directory.get_text(self, paths::CLUSTER).await? else { return Ok(objects) };
+        objects.push((format!("{directory}{}", paths::CLUSTER), text));
+        for group in directory.list(self, paths::INSTANCE_GROUPS).await? {
+            let path = paths::instance_group(&group);
+            if let Some(text) = directory.get_text(self, &path).await? {
+                objects.push((format!("{directory}{path}"), text));
+            }
+        }
+        Ok(objects)
+    }
+}
+
 /// The files of one InstanceGroup.
 pub(crate) async fn files(
     aws: &Aws,

@@ -21,6 +21,8 @@ pub struct StateStoreFiles {
 
 /// Where the files lie, relative to the cluster's directory.
 pub mod paths {
+    /// The Cluster as its users wrote it.
+    pub const CLUSTER: &str = "config";
     /// The completed cluster spec.
     pub const CLUSTER_SPEC: &str = "cluster-completed.spec";
     /// The version of the kOps that was applied last.

@@ -34,6 +34,7 @@ mod requests;
 mod rights;
 mod rogue;
 mod secrets;
+mod setup;
 mod token;
 mod trust;
 mod uninstall;
