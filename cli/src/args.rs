@@ -6,6 +6,7 @@ mod decided;
 mod doctor;
 #[cfg(feature = "cluster")]
 mod pause;
+mod policy;
 mod setup;
 #[cfg(feature = "cluster")]
 mod token;
@@ -15,7 +16,6 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args as Arguments, Parser, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use outrigger_model::Price;
-use outrigger_policy as policy;
 
 use crate::output::Format;
 #[cfg(feature = "cluster")]
@@ -24,6 +24,7 @@ use decided::Decided;
 pub(crate) use doctor::Doctor;
 #[cfg(feature = "cluster")]
 pub(crate) use pause::{Ledger, Pause, Resume};
+pub(crate) use policy::{FUNCTIONS, Policy};
 pub(crate) use setup::{OWN_GROUP, Setup, is_plain};
 #[cfg(feature = "cluster")]
 pub(crate) use token::Token;
@@ -83,6 +84,11 @@ pub(crate) enum Command {
     ///
     /// They are NodePool, NodeClaim, NodeOverlay, EC2NodeClass and CapacityBuffer.
     Crds(Crds),
+    /// Print what each function may do in AWS and in the cluster
+    ///
+    /// It is for whoever must allow it: each statement of the functions' IAM roles, and the rules
+    /// of their groups in the cluster.
+    Policy(Policy),
     /// Write the files that a first deployment to a cluster needs, and say which commands come next
     ///
     /// It reads what kOps prints of the cluster, and the kubeconfig's address and CA of its API
@@ -243,7 +249,7 @@ pub(crate) enum MinValues {
     BestEffort,
 }
 
-impl From<Preferences> for policy::Preferences {
+impl From<Preferences> for outrigger_policy::Preferences {
     fn from(preferences: Preferences) -> Self {
         match preferences {
             Preferences::Respect => Self::Respect,
@@ -252,7 +258,7 @@ impl From<Preferences> for policy::Preferences {
     }
 }
 
-impl From<MinValues> for policy::MinValuesPolicy {
+impl From<MinValues> for outrigger_policy::MinValuesPolicy {
     fn from(policy: MinValues) -> Self {
         match policy {
             MinValues::Strict => Self::Strict,

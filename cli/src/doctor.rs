@@ -88,7 +88,10 @@ fn diagnosis(name: &str, answer: Result<Value, CloudError>) -> Diagnosis {
                 "deploy this version of template.yaml",
             )
         }),
-        Err(error) => bad(chain(&error), "look at its log: `aws logs tail --since 10m /aws/lambda/...`"),
+        Err(error) => bad(
+            chain(&error),
+            "look at its log: `aws lambda get-function-configuration --query LoggingConfig --function-name ...`",
+        ),
     }
 }
 

@@ -19,6 +19,7 @@ mod output;
 #[cfg(feature = "cluster")]
 mod pause;
 mod plan;
+mod policy;
 mod setup;
 mod simulate;
 mod snapshot_file;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Command::Explain(command) => explain::run(&command, args.output),
         Command::Import(command) => import::run(&command, args.output),
         Command::Crds(command) => crds::run(&command, args.output),
+        Command::Policy(command) => policy::run(&command, args.output),
         Command::Setup(command) => setup::run(&command, args.output),
         #[cfg(feature = "cluster")]
         Command::Doctor(command) => doctor::run(&command, args.output),

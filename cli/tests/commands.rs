@@ -351,7 +351,7 @@ fn the_examples_of_the_help_texts_run() {
 
 #[test]
 fn help_texts() {
-    for command in ["simulate", "plan", "consolidate", "explain", "import", "crds", "setup"] {
+    for command in ["simulate", "plan", "consolidate", "explain", "import", "crds", "setup", "policy"] {
         insta::assert_snapshot!(format!("help_{command}"), transcript(&[command, "--help"], ""));
     }
 }

@@ -39,9 +39,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::convert::Interner;
+use crate::rights::Right;
 
 pub use access::{Access, AccessError};
-pub use rights::Right;
 pub use service_account::{ServiceAccount, TokenClaims};
 pub use token::{Token, TokenSource};
 use transport::{Call, Transport};

@@ -6,6 +6,7 @@
 pub mod client;
 pub mod convert;
 pub mod dump;
+pub mod rights;
 mod wire;
 
 #[cfg(feature = "client")]

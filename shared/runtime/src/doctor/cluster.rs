@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 use outrigger_engine::chain;
 use outrigger_engine::ports::{Cluster, ClusterError, Configuration, Scope};
 use outrigger_kubernetes::KubernetesCluster;
-use outrigger_kubernetes::client::Right;
+use outrigger_kubernetes::rights::Right;
 use outrigger_model::taint::first_untolerated;
 use outrigger_model::{DaemonSet, Finding, Taint, TaintEffect, labels};
 
