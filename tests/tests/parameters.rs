@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -154,4 +155,70 @@ fn the_dashboard_shows_what_is_sent() {
         shown.extend(of_ours.map(|metric| metric[1].as_str().unwrap().to_owned()));
     }
     assert!(shown.is_subset(&sent) && shown.len() > 6, "{shown:?} of {sent:?}");
+}
+
+/// docs/parameters.md as template.yaml has it.
+fn reference(template: &Value) -> String {
+    let mut text = "# Parameters of the stack\n\n\
+        template.yaml says all of this, and a test compares the two. `outrigger setup` writes those that a\n\
+        cluster needs into `samconfig.yaml`; the others may be added there.\n"
+        .to_owned();
+    let groups = &template["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"];
+    for group in groups.as_array().unwrap() {
+        let _ = writeln!(text, "\n## {}\n", group["Label"]["default"].as_str().unwrap());
+        text.push_str("| parameter | default | allowed | what it is |\n|---|---|---|---|\n");
+        for name in group["Parameters"].as_array().unwrap() {
+            let name = name.as_str().unwrap();
+            let parameter = &template["Parameters"][name];
+            let default = match &parameter["Default"] {
+                Value::Null => "must be given".to_owned(),
+                Value::String(empty) if empty.is_empty() => String::new(),
+                Value::String(text) => format!("`{text}`"),
+                other => format!("`{other}`"),
+            };
+            let description = parameter["Description"].as_str().unwrap();
+            let _ = writeln!(text, "| `{name}` | {default} | {} | {description} |", allowed(parameter));
+        }
+    }
+    text
+}
+
+fn allowed(parameter: &Value) -> String {
+    let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    if let Some(values) = parameter["AllowedValues"].as_array() {
+        return values.iter().map(|value| format!("`{}`", plain(value))).collect::<Vec<_>>().join(", ");
+    }
+    match (parameter["MinValue"].as_u64(), parameter["MaxValue"].as_u64()) {
+        (Some(least), Some(most)) => return format!("{least} to {most}"),
+        (Some(least), None) => return format!("{least} or more"),
+        (None, _) => {}
+    }
+    if let Some(words) = parameter["ConstraintDescription"].as_str() {
+        return words.to_owned();
+    }
+    match parameter["Type"].as_str().unwrap() {
+        "CommaDelimitedList" => "texts, separated by commas".to_owned(),
+        "Number" => "a number".to_owned(),
+        _ => "a text".to_owned(),
+    }
+}
+
+/// `OUTRIGGER_WRITE_DOCS=1` writes the file instead.
+#[test]
+fn each_parameter_is_in_the_reference() {
+    let template = template();
+    let groups =
+        template["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"].as_array().unwrap();
+    let grouped = groups.iter().flat_map(|group| group["Parameters"].as_array().unwrap());
+    let grouped: BTreeSet<&str> = grouped.map(|name| name.as_str().unwrap()).collect();
+    let all: BTreeSet<&str> =
+        template["Parameters"].as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(grouped, all, "each parameter stands in a group");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("docs/parameters.md");
+    let reference = reference(&template);
+    if std::env::var_os("OUTRIGGER_WRITE_DOCS").is_some() {
+        std::fs::write(&path, &reference).unwrap();
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(written == reference, "docs/parameters.md is old: OUTRIGGER_WRITE_DOCS=1 writes it anew");
 }
