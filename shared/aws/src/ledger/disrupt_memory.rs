@@ -63,13 +63,14 @@ fn forget_half(history: &mut DemandHistory) {
     }
 }
 
-/// What an item holds; nothing before it was first written.
+/// What an item holds; nothing before it was first written, and where it cannot be read: it is
+/// memory, and the next look finds it anew.
 async fn recall<T>(ledger: &DynamoLedger, key: &str) -> Result<T, LedgerError>
 where
     T: Default + DeserializeOwned,
 {
-    let Some(item) = get(ledger, Partition::Disrupt, key).await? else { return Ok(T::default()) };
-    item.packed_body()
+    let item = get(ledger, Partition::Disrupt, key).await?;
+    Ok(item.and_then(|item| item.packed_body_if_readable()).unwrap_or_default())
 }
 
 /// Keeps a value in place of what the item held before; `what` names it in errors.

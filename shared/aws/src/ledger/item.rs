@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
+use outrigger_engine::chain;
 use outrigger_engine::ports::LedgerError;
 use outrigger_model::{Intent, NodeClaim};
 use serde::Serialize;
@@ -36,6 +37,10 @@ pub(super) mod names {
     pub(in crate::ledger) const UNTIL: &str = "until_ms";
     /// DynamoDB's own time to live, in seconds: clears up and decides nothing.
     pub(in crate::ledger) const TTL: &str = "ttl";
+}
+
+fn if_readable<T>(body: Result<T, LedgerError>) -> Option<T> {
+    body.inspect_err(|error| tracing::error!(error = chain(error), "the item is left out")).ok()
 }
 
 /// The sort key of a claim.
@@ -122,11 +127,12 @@ impl Item {
     /// The value that `body` holds. One that cannot be read is named and left out: whoever may
     /// write it must not hold up the rest.
     pub(super) fn body_if_readable<T: DeserializeOwned>(&self) -> Option<T> {
-        let body = self.body();
-        if let Err(error) = &body {
-            tracing::error!(%error, "the item is left out");
-        }
-        body.ok()
+        if_readable(self.body())
+    }
+
+    /// The same of a `body` that may be compressed.
+    pub(super) fn packed_body_if_readable<T: DeserializeOwned>(&self) -> Option<T> {
+        if_readable(self.packed_body())
     }
 
     pub(super) fn unreadable(

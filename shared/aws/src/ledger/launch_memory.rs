@@ -28,7 +28,8 @@ impl LaunchMemory for DynamoLedger {
         let Some(item) = get(self, Partition::Cluster, HEALTH).await? else {
             return Ok(LaunchHealth::default());
         };
-        let health: LaunchHealth = item.packed_body()?;
+        // What cannot be read is forgotten: that costs some launches which fail again.
+        let health: LaunchHealth = item.packed_body_if_readable().unwrap_or_default();
         Ok(LaunchHealth { version: item.number(names::VERSION)?, ..health })
     }
 

@@ -52,7 +52,7 @@ pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerErr
         commands: commands.iter().filter_map(Item::body_if_readable).collect(),
         interruptions: interruptions.iter().filter_map(Item::body_if_readable).collect(),
         intents: intents.iter().map(Item::body).collect::<Result<_, _>>()?,
-        unavailable: unavailable::read(&met, &taken_back)?,
+        unavailable: unavailable::read(&met, &taken_back),
         health,
         seen_resources: seen_resources.iter().filter_map(lifecycle_memory::read_seen).collect(),
         pause,

@@ -23,20 +23,17 @@ fn unavailable_key(offering: &UnavailableOffering) -> String {
     format!("{PREFIX}{capacity_type}#{instance_type}#{zone}")
 }
 
-/// The offerings of both partitions, each once and for as long as either says. What EC2 is said to
-/// have taken back and cannot be read is named and left out.
-pub(super) fn read(met: &[Item], taken_back: &[Item]) -> Result<Vec<UnavailableOffering>, LedgerError> {
+/// The offerings of both partitions, each once and for as long as either says. One that cannot be
+/// read is named and left out.
+pub(super) fn read(met: &[Item], taken_back: &[Item]) -> Vec<UnavailableOffering> {
     let mut latest: BTreeMap<String, UnavailableOffering> = BTreeMap::new();
-    for item in met {
-        latest.insert(item.sort_key(), item.body()?);
-    }
-    for item in taken_back {
+    for item in met.iter().chain(taken_back) {
         let Some(offering) = item.body_if_readable::<UnavailableOffering>() else { continue };
         if latest.get(&item.sort_key()).is_none_or(|met| met.until < offering.until) {
             latest.insert(item.sort_key(), offering);
         }
     }
-    Ok(latest.into_values().collect())
+    latest.into_values().collect()
 }
 
 /// The item of an offering that could not be had. It stays an hour longer than it counts.

@@ -8,6 +8,7 @@ mod limits;
 mod pause;
 mod statements;
 mod unprocessed;
+mod unreadable;
 mod upgrade;
 
 use std::time::Duration;
@@ -501,13 +502,12 @@ async fn a_server_that_is_away_is_said_to_be() {
 }
 
 #[tokio::test]
-async fn an_item_that_cannot_be_read_stops_everything() {
+async fn a_claim_an_intent_or_a_pause_that_cannot_be_read_stops_everything() {
     for (partition, key, attribute, value) in [
         ("cluster", "claim#x", "body", AttributeValue::S("{".into())),
         ("cluster", "claim#x", "body", AttributeValue::S(r#"{"name":"x","state":"Dancing"}"#.into())),
         ("cluster", "claim#x", "version", AttributeValue::N("1".into())),
         ("launches", "intent#x", "state", AttributeValue::S("Prepared".into())),
-        ("cluster", "ice#spot#m5.large#us-east-1a", "body", AttributeValue::N("1".into())),
         ("cluster", "pause", "body", AttributeValue::S("{}".into())),
     ] {
         let rig = bound().await;
