@@ -11,6 +11,7 @@ use outrigger_engine::{chain, interruption, lifecycle, refresh};
 use outrigger_kubernetes::client::TokenClaims;
 use outrigger_model::{Diagnosis, Finding};
 use serde_json::Value;
+use tokio::join;
 
 use crate::config::{Auth, Config};
 use crate::connect::Connections;
@@ -25,21 +26,31 @@ pub(crate) fn is_asked_for(event: &Value) -> bool {
     event["doctor"] == true
 }
 
-/// Looks at everything, in the order in which a function needs it.
+/// Looks at everything at once, since what cannot be reached takes its time, and tells it in the
+/// order in which a function needs it.
 pub(crate) async fn examine(config: &Config, connections: &Connections, function: &str) -> Diagnosis {
-    let mut findings = vec![caller(connections).await];
+    let function_name = function.to_owned();
     if function == refresh::FUNCTION {
         // It knows no cluster, and reads nothing of what it stores.
-        return Diagnosis { function: function.to_owned(), findings };
+        return Diagnosis { function: function_name, findings: vec![caller(connections).await] };
     }
-    if let Auth::TokenParameter(parameter) = &config.api_server.auth {
-        findings.push(token(connections, parameter).await);
-    }
-    findings.extend(of_cluster(config, connections, function).await);
-    if function != interruption::FUNCTION {
-        findings.push(cloud::catalog(connections.cloud()).await);
-    }
-    Diagnosis { function: function.to_owned(), findings }
+    let stored_token = async {
+        match &config.api_server.auth {
+            Auth::TokenParameter(parameter) => Some(token(connections, parameter).await),
+            Auth::Iam { .. } => None,
+        }
+    };
+    let catalog = async {
+        if function == interruption::FUNCTION {
+            None
+        } else {
+            Some(cloud::catalog(connections.cloud()).await)
+        }
+    };
+    let (caller, stored_token, of_cluster, catalog) =
+        join!(caller(connections), stored_token, of_cluster(config, connections, function), catalog);
+    let findings = std::iter::once(caller).chain(stored_token).chain(of_cluster).chain(catalog);
+    Diagnosis { function: function_name, findings: findings.collect() }
 }
 
 /// Who AWS thinks that the function is.
@@ -90,23 +101,24 @@ async fn of_cluster(config: &Config, connections: &Connections, function: &str) 
         Ok(connected) => connected,
         Err(error) => return vec![cluster::unreachable(&error, function)],
     };
-    let cluster = &connected.cluster;
-    let mut findings = vec![Finding::good(cluster::SUBJECT, format!("{} answers", config.api_server.url))];
-    findings.push(cluster::clock(cluster.clock_difference()));
-    findings.push(cluster::rights(cluster, function).await);
-    findings.extend(ledger::examine(&connected.ledger, cluster).await);
-    if function == interruption::FUNCTION {
-        return findings;
-    }
-    findings.extend(cluster::room(cluster).await);
-    if function != lifecycle::FUNCTION {
-        let (objects, configuration) = cluster::objects(cluster).await;
-        findings.extend(objects);
-        if let Some(configuration) = configuration {
-            findings.extend(cloud::classes(connections.cloud(), configuration).await);
+    let (cluster, cloud) = (&connected.cluster, connections.cloud());
+    let room =
+        async { if function == interruption::FUNCTION { Vec::new() } else { cluster::room(cluster).await } };
+    let wishes = async {
+        if [interruption::FUNCTION, lifecycle::FUNCTION].contains(&function) {
+            return Vec::new();
         }
-    }
-    findings
+        let (mut findings, configuration) = cluster::objects(cluster).await;
+        if let Some(configuration) = configuration {
+            findings.extend(cloud::classes(cloud, configuration).await);
+        }
+        findings
+    };
+    let (rights, ledger, room, wishes) =
+        join!(cluster::rights(cluster, function), ledger::examine(&connected.ledger, cluster), room, wishes);
+    let answers = Finding::good(cluster::SUBJECT, format!("{} answers", config.api_server.url));
+    let first = [answers, cluster::clock(cluster.clock_difference()), rights];
+    first.into_iter().chain(ledger).chain(room).chain(wishes).collect()
 }
 
 #[cfg(test)]

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use outrigger_engine::chain;
 use outrigger_engine::ports::{ClassSource, Cloud, Configuration};
-use outrigger_model::{Finding, NodeClass, NodeClassRef, NodePool};
+use outrigger_model::{EC2NodeClass, Finding, NodeClass, NodeClassRef, NodePool};
 
 /// Two runs of `refresh`.
 const OLD: SignedDuration = SignedDuration::from_hours(24);
@@ -56,26 +57,26 @@ pub(super) async fn classes(cloud: &dyn Cloud, configuration: Configuration) -> 
         findings.push(Finding::remarkable("NodePools", "there is none, so nothing is launched", remedy));
     }
     let references: BTreeSet<&NodeClassRef> = pools.iter().map(NodePool::node_class).collect();
-    for reference in references {
-        let source = if reference.is_instance_group() {
-            ClassSource::InstanceGroup(reference.name.clone())
-        } else {
-            let class = configuration.ec2_node_classes.iter().find(|class| class.name == reference.name);
-            let Some(class) = class else {
-                let detail = "there is no valid one of this name";
-                findings.push(Finding::bad(reference.to_string(), detail, "make it, or mend it"));
-                continue;
-            };
-            ClassSource::Ec2(Box::new(class.clone()))
-        };
-        match cloud.resolve_class(&source).await {
-            Ok(class) => findings.extend(class_findings(&class)),
-            Err(error) => {
-                findings.push(Finding::bad(reference.to_string(), chain(&error), "mend what it names"));
-            }
-        }
-    }
+    let classes = &configuration.ec2_node_classes;
+    let resolved = join_all(references.into_iter().map(|reference| class(cloud, reference, classes))).await;
+    findings.extend(resolved.into_iter().flatten());
     findings
+}
+
+async fn class(cloud: &dyn Cloud, reference: &NodeClassRef, classes: &[EC2NodeClass]) -> Vec<Finding> {
+    let source = if reference.is_instance_group() {
+        ClassSource::InstanceGroup(reference.name.clone())
+    } else {
+        let Some(class) = classes.iter().find(|class| class.name == reference.name) else {
+            let detail = "there is no valid one of this name";
+            return vec![Finding::bad(reference.to_string(), detail, "make it, or mend it")];
+        };
+        ClassSource::Ec2(Box::new(class.clone()))
+    };
+    match cloud.resolve_class(&source).await {
+        Ok(class) => class_findings(&class),
+        Err(error) => vec![Finding::bad(reference.to_string(), chain(&error), "mend what it names")],
+    }
 }
 
 fn class_findings(class: &NodeClass) -> Vec<Finding> {
