@@ -3,7 +3,7 @@
 //! kube-scheduler spreads where we pack, so a dense plan that is left to it does not come true. A
 //! node that joins is therefore closed by the taint `outrigger.dev/placing:NoSchedule`, which the
 //! kubelet does not mind. When the node is ready, its planned pods are bound to it after a fresh
-//! look, and the taint goes. What must not be bound is pointed at the node by
+//! look, and in the next pass the taint goes. What must not be bound is pointed at the node by
 //! status.nominatedNodeName, and kube-scheduler places it. Whoever dies in between leaves a closed
 //! node, which the next pass opens.
 
@@ -311,6 +311,12 @@ impl Tick<'_> {
             let is_patient = looks_again && !must_open(placing.claim, placing.node, self.ports.now());
             if let Some(unbound) = waits.filter(|_| is_patient) {
                 self.still_waits(placing.claim, format!("its pods to be bound: {}", unbound.reason));
+                continue;
+            }
+            // kube-scheduler learns of nodes and of pods by two watches. A node that opens with the
+            // binding would look emptier to it than it is, and get more than it holds.
+            if is_patient && bound.pods.iter().any(|nomination| &nomination.node == name) {
+                self.still_waits(placing.claim, "kube-scheduler to see what was bound to it".to_owned());
                 continue;
             }
             let others =
