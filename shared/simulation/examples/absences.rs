@@ -44,7 +44,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         let noticed = first_to_notice(&worlds, guard, arguments.from, arguments.seeds)?;
         is_complete &= noticed.is_some();
         let row = noticed.map_or_else(
-            || format!("| {guard:?} | none of {} | |", arguments.seeds),
+            || format!("| {guard:?} | none of {} | {} |", arguments.seeds, world_made_for(guard)),
             |failure| format!("| {guard:?} | {} | {} |", failure.seed, law(&failure).replace('|', "/")),
         );
         eprintln!("{row}");
@@ -64,8 +64,9 @@ const HEAD: &str = "\
 # What drawn worlds notice
 
 `cargo xtask absences --write tests/ABSENCES.md` makes this table. It takes each guard away in turn
-and plays the worlds of seeds 1, 2, 3 and so on, until one of them fails. The suite plays these
-seeds with and without the guard.
+and plays the worlds of seeds 1, 2, 3 and so on, until one fails that is clean with the guard. The
+suite plays these seeds with and without it. Where no drawn world notices, one does that was made
+for the guard.
 
 | guard | seed | what is noticed |
 |---|---|---|";
@@ -94,7 +95,8 @@ fn first_to_notice(worlds: &Worlds, guard: Guard, from: u64, seeds: u64) -> Resu
                 return Ok(noticed);
             }
             let failure = worlds.judge_without(seed, Guards::default().without(guard))?;
-            if !failure.complaints.is_empty() {
+            // What is wrong with the guard, too, says nothing about it.
+            if !failure.complaints.is_empty() && worlds.judge(seed)?.complaints.is_empty() {
                 least.fetch_min(seed, Ordering::Relaxed);
                 noticed.push(failure);
             }
@@ -109,6 +111,14 @@ fn first_to_notice(worlds: &Worlds, guard: Guard, from: u64, seeds: u64) -> Resu
         joined.collect()
     });
     Ok(noticed?.into_iter().flatten().min_by_key(|failure| failure.seed))
+}
+
+/// The test whose world misses a guard that drawn worlds hardly ever miss.
+fn world_made_for(guard: Guard) -> &'static str {
+    match guard {
+        Guard::DrainMark => "guards.rs::who_saw_a_node_before_its_drain_began_does_not_open_it_any_more",
+        _ => "",
+    }
 }
 
 /// What was noticed, without the names of this world.
