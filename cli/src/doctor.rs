@@ -4,23 +4,20 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use outrigger_aws::Aws;
+use outrigger_engine::chain;
 use outrigger_engine::ports::CloudError;
-use outrigger_engine::{chain, disrupt, interruption, lifecycle, provision, refresh};
 use outrigger_model::{Diagnosis, Finding, Health};
 use owo_colors::OwoColorize;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::args;
+use crate::args::{self, FUNCTIONS};
 use crate::cluster::wait_for;
 use crate::error::CliError;
 use crate::output::{CommandOutcome, Format, print, say, spinner};
 
 /// Longer than a function may take.
 const LONGEST_ANSWER: Duration = Duration::from_secs(150);
-/// The functions that a stack has.
-const FUNCTIONS: [&str; 5] =
-    [provision::FUNCTION, lifecycle::FUNCTION, disrupt::FUNCTION, interruption::FUNCTION, refresh::FUNCTION];
 
 /// What one deployed function answers.
 #[derive(Debug, Serialize)]
@@ -50,7 +47,7 @@ pub(crate) fn run(command: &args::Doctor, format: Format) -> Result<CommandOutco
     if command.functions.is_empty() {
         asked.extend(missing(&asked));
     }
-    let order = |asked: &Asked| FUNCTIONS.iter().position(|function| asked.diagnosis.function == *function);
+    let order = |asked: &Asked| FUNCTIONS.iter().position(|(name, _)| asked.diagnosis.function == *name);
     asked.sort_by_key(|asked| order(asked).unwrap_or(FUNCTIONS.len()));
     print(&asked, format, || text(&asked))?;
     let mut findings = asked.iter().flat_map(|asked| &asked.diagnosis.findings);
@@ -99,11 +96,11 @@ fn diagnosis(name: &str, answer: Result<Value, CloudError>) -> Diagnosis {
 /// any of them.
 fn missing(asked: &[Asked]) -> Vec<Asked> {
     let answered = |function: &&str| asked.iter().any(|asked| asked.diagnosis.function == **function);
-    let is_known = |asked: &Asked| FUNCTIONS.contains(&asked.diagnosis.function.as_str());
+    let is_known = |asked: &Asked| FUNCTIONS.iter().any(|(name, _)| asked.diagnosis.function == *name);
     if !asked.iter().all(is_known) {
         return Vec::new();
     }
-    let missing = FUNCTIONS.iter().filter(|function| !answered(function));
+    let missing = FUNCTIONS.iter().map(|(name, _)| name).filter(|name| !answered(name));
     missing
         .map(|function| {
             let detail = "there is none for this cluster in this region";
@@ -158,7 +155,7 @@ mod tests {
         let names = |asked: &[Asked]| {
             missing(asked).into_iter().map(|asked| asked.diagnosis.function).collect::<Vec<_>>()
         };
-        assert_eq!(names(&FUNCTIONS.map(asked)), [""; 0]);
+        assert_eq!(names(&FUNCTIONS.map(|(name, _)| asked(name))), [""; 0]);
         assert_eq!(
             names(&[asked("provision"), asked("refresh"), asked("disrupt")]),
             ["lifecycle", "interrupt"]
@@ -177,7 +174,8 @@ mod tests {
         let failed =
             CloudError::Unusable { what: "function f".into(), why: "OUTRIGGER_TABLE is missing".into() };
         assert!(subject(Err(failed)).1.contains("OUTRIGGER_TABLE is missing"));
-        let sound = json!({"function": "disrupt", "findings": [{"subject": "clock", "health": "good", "detail": "ok"}]});
+        let clock = json!({"subject": "clock", "health": "good", "detail": "ok"});
+        let sound = json!({"function": "disrupt", "findings": [clock]});
         assert_eq!(subject(Ok(sound)).0, "disrupt");
     }
 }

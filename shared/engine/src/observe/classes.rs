@@ -33,12 +33,8 @@ pub(crate) async fn resolution(
     configuration: &Configuration,
     reference: &NodeClassRef,
 ) -> Resolution {
-    let source = if reference.is_instance_group() {
-        ClassSource::InstanceGroup(reference.name.clone())
-    } else {
-        let class = configuration.ec2_node_classes.iter().find(|class| class.name == reference.name);
-        let Some(class) = class else { return Resolution::Missing };
-        ClassSource::Ec2(Box::new(class.clone()))
+    let Some(source) = ClassSource::named(reference, &configuration.ec2_node_classes) else {
+        return Resolution::Missing;
     };
     match ports.cloud.resolve_class(&source).await {
         Ok(class) => Resolution::Resolved(Box::new(class)),

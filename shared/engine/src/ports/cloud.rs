@@ -91,6 +91,15 @@ pub enum ClassSource {
 }
 
 impl ClassSource {
+    /// What a pool's reference names; `None` where it names none of the valid EC2NodeClasses.
+    pub fn named(reference: &NodeClassRef, ec2_node_classes: &[EC2NodeClass]) -> Option<Self> {
+        if reference.is_instance_group() {
+            return Some(Self::InstanceGroup(reference.name.clone()));
+        }
+        let class = ec2_node_classes.iter().find(|class| class.name == reference.name)?;
+        Some(Self::Ec2(Box::new(class.clone())))
+    }
+
     /// How pools refer to it.
     pub fn reference(&self) -> NodeClassRef {
         match self {

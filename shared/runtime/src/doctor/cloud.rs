@@ -64,14 +64,9 @@ pub(super) async fn classes(cloud: &dyn Cloud, configuration: Configuration) -> 
 }
 
 async fn class(cloud: &dyn Cloud, reference: &NodeClassRef, classes: &[EC2NodeClass]) -> Vec<Finding> {
-    let source = if reference.is_instance_group() {
-        ClassSource::InstanceGroup(reference.name.clone())
-    } else {
-        let Some(class) = classes.iter().find(|class| class.name == reference.name) else {
-            let detail = "there is no valid one of this name";
-            return vec![Finding::bad(reference.to_string(), detail, "make it, or mend it")];
-        };
-        ClassSource::Ec2(Box::new(class.clone()))
+    let Some(source) = ClassSource::named(reference, classes) else {
+        let detail = "there is no valid one of this name";
+        return vec![Finding::bad(reference.to_string(), detail, "make it, or mend it")];
     };
     match cloud.resolve_class(&source).await {
         Ok(class) => class_findings(&class),
