@@ -95,6 +95,7 @@ fn takes_no_pods(cluster: &ClusterState<'_>, target: &Target) -> Option<&'static
             let claim = cluster.claim_of(node);
             broken(&[
                 (node.deleting, "it is being deleted"),
+                (node.is_disrupted(), "it is being disrupted"),
                 (node.unschedulable, "it is cordoned"),
                 (node.degraded.is_some(), "it cannot be read whole"),
                 (!node.ready && !is_starting(node, claim), "it is not ready"),

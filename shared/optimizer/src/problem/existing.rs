@@ -138,13 +138,17 @@ pub type Endable<'a> = BTreeMap<&'a str, u64>;
 impl<'a> Builder<'a, '_> {
     /// The nodes in the order in which they are filled: initialised nodes by name, other nodes by
     /// name, nodes that are to be disrupted, then claims without a node from the oldest to the
-    /// youngest, so that what a plan adds comes last in the next one.
+    /// youngest, so that what a plan adds comes last in the next one. Consolidation, which marks
+    /// the nodes that it would end, must find the same when it looks again: there the mark does not
+    /// count.
     pub(crate) fn nodes(&self) -> TiVec<NodeId, ExistingNode<'a>> {
         let claims = self.claims_by_node();
         let on_node = self.snapshot.pods_by_node();
         let held = self.held_pods();
         let mut nodes: Vec<&Node> = self.snapshot.nodes.iter().collect();
-        nodes.sort_by_key(|node| (node.is_disruption_candidate(), !node.is_initialized(), &node.name));
+        let is_last =
+            |node: &Node| node.is_disruption_candidate() && !self.endable.contains_key(node.name.as_str());
+        nodes.sort_by_key(|node| (is_last(node), !node.is_initialized(), &node.name));
         let mut existing_nodes = TiVec::new();
         for node in nodes {
             let by_id = node.instance_id().and_then(|id| claims.get(id));
@@ -208,7 +212,9 @@ impl<'a> Builder<'a, '_> {
         let ours = claim.is_some() || node.node_pool().is_some();
         let young = ours && !node.is_initialized();
         let saves = self.endable.get(node.name.as_str()).copied();
+        // A pod that tolerates every taint would move to where it falls again.
         let open = !node.deleting
+            && !node.is_disrupted()
             && (!node.unschedulable || saves.is_some())
             && node.degraded.is_none()
             && claim.is_none_or(|claim| claim.status.state.accepts_pods());

@@ -2,12 +2,13 @@
 //! nearly so.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use outrigger_model::node_pool::DisruptionReason;
-use outrigger_model::{Node, Pod, Price, Proposal, Snapshot, labels};
+use outrigger_model::{CapacityBuffer, Node, Pod, PodRef, Price, Proposal, Snapshot, Taint, labels};
 use outrigger_planning::consolidate;
 use outrigger_policy::Options;
-use outrigger_policy::disruption::{Consolidation, DisruptionSettings};
+use outrigger_policy::disruption::{Consolidation, ConsolidationCommand, DisruptionSettings};
 use outrigger_referee::carried_out;
 use serde_json::{Value, json};
 
@@ -175,6 +176,56 @@ fn what_an_earlier_run_has_proposed_is_found_again_though_another_node_would_do(
         assert_eq!(ended(&consolidation), [node]);
         assert_eq!(consolidation.commands[0].proposed_since, Some(snapshot.taken_at));
     }
+}
+
+// Which nodes keep a buffer's room hangs on their order, which the marks would change.
+#[test]
+fn what_is_proposed_is_found_again_beside_a_buffer_once_nodes_bear_their_marks() {
+    let settings = DisruptionSettings::default();
+    for drawn in 0..300 {
+        let snapshot = beside_a_buffer(&mut Dice(drawn));
+        let first = consolidated(&snapshot, &settings);
+        let again = consolidated(&marked(snapshot, &first), &settings);
+        let missing: Vec<&str> =
+            ended(&first).into_iter().filter(|node| !ended(&again).contains(node)).collect();
+        assert!(missing.is_empty(), "drawn {drawn}: {missing:?} are not among {:?}", ended(&again));
+    }
+}
+
+/// Three to five nodes with up to four pods each, and a buffer.
+fn beside_a_buffer(dice: &mut Dice) -> Snapshot {
+    let count = 3 + dice.below(3);
+    let buffer = CapacityBuffer {
+        id: PodRef { namespace: "default".into(), name: "spare".into() },
+        count: dice.one(&[1, 2, 3, 4, 5]),
+        spec: Arc::new(spec(dice.one(&[300, 400, 500, 900]), 1_024)),
+        labels: Arc::default(),
+    };
+    let node = |at: usize| {
+        let small = pods(&format!("small{at}"), dice.below(3), spec(300, 1_024));
+        let large = pods(&format!("large{at}"), dice.below(3), spec(400, 1_024));
+        (managed_node(&format!("i-{at}"), "m6a.large"), [small, large].concat())
+    };
+    let mut snapshot = world_of(of_types(&["m6a.large"], "100%"), (0..count).map(node).collect());
+    snapshot.buffers.push(buffer);
+    snapshot
+}
+
+/// The world once what was found is proposed, and nodes bear the marks that tell pods of it.
+fn marked(mut snapshot: Snapshot, found: &Consolidation) -> Snapshot {
+    let steered = found.ranking.iter().filter(|node| node.is_steered).map(|node| node.node.as_str());
+    let marked: BTreeSet<&str> = ended(found).into_iter().chain(steered).collect();
+    for node in snapshot.nodes.iter_mut().filter(|node| marked.contains(node.name.as_str())) {
+        node.taints.push(Taint::disruption_candidate());
+    }
+    let proposal = |command: &ConsolidationCommand| Proposal {
+        reason: command.reason,
+        nodes: command.delete.clone(),
+        since: snapshot.taken_at,
+        found_at: Some(snapshot.taken_at),
+    };
+    snapshot.proposals = found.commands.iter().map(proposal).collect();
+    snapshot
 }
 
 #[test]

@@ -3,11 +3,12 @@
 
 use outrigger_model::fixtures::claim;
 use outrigger_model::{
-    ClaimState, Command, NominatedPod, Plan, Pod, Price, Quantity, RankedType, Snapshot, Target,
+    ClaimState, Command, NominatedPod, Plan, Pod, Price, Quantity, RankedType, Snapshot, Taint, Target,
     TerminationReason, labels,
 };
+use serde_json::json;
 
-use crate::fixtures::{applied, bound, node, planned, pods, spec, with_pods};
+use crate::fixtures::{applied, bound, node, planned, pods, spec, spec_with, with_pods};
 
 /// A large node with three pods, which a command holds whose replacement may cost so much, and a
 /// small node that has room for as many of its pods as are given.
@@ -96,4 +97,15 @@ fn a_node_that_is_replaced_whatever_that_costs_gets_what_its_pods_need() {
     let mut drifted = ended_for(0.0, 0);
     drifted.commands[0].may_cost = None;
     assert_eq!(figures(&drifted), (0, 3, 0));
+}
+
+#[test]
+fn pods_that_tolerate_every_taint_do_not_move_to_a_node_that_ends_as_well() {
+    let mut ended = ended_for(1.0, 3);
+    let tolerant = spec_with(500, 512, json!({"tolerations": [{"operator": "Exists"}]}));
+    ended.pods = bound("i-1", pods("web", 3, tolerant));
+    assert_eq!(figures(&ended), (3, 0, 0));
+    // The small node is drained already.
+    ended.nodes[1].taints.push(Taint::disrupted());
+    assert_eq!(figures(&ended), (0, 3, 0));
 }

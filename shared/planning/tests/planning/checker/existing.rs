@@ -5,7 +5,7 @@ use outrigger_model::{
     CapacityType, ClaimState, NominatedPod, PodState, Quantity, Requirement, Requirements, Taint,
     TaintEffect, Target, labels,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::setup::{Case, Setup, case, volume};
 
@@ -26,9 +26,18 @@ pub(super) fn on_claim() -> Setup {
 }
 
 fn on_node() -> Setup {
+    on_node_with(json!({}))
+}
+
+fn tolerant_on_node() -> Setup {
+    on_node_with(json!({"tolerations": [{"operator": "Exists"}]}))
+}
+
+/// A pod for a node that runs another.
+fn on_node_with(pod: Value) -> Setup {
     Setup::new()
         .node("i-1", A, &[("old", json!({}))])
-        .wait("web", 1, json!({}))
+        .wait("web", 1, pod)
         .place_on(Target::Node("i-1".into()), &["web-0"])
 }
 
@@ -85,6 +94,12 @@ const EXISTING: &[Case] = &[
         on_node,
         |setup| setup.snapshot.nodes[0].deleting = true,
         &["i-1: pods are placed on it, but it is being deleted"],
+    ),
+    case(
+        "a node that is being disrupted takes no pods, whatever they tolerate",
+        tolerant_on_node,
+        |setup| setup.snapshot.nodes[0].taints.push(Taint::disrupted()),
+        &["i-1: pods are placed on it, but it is being disrupted"],
     ),
     case(
         "a cordoned node takes no pods",
