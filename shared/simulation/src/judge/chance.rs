@@ -140,6 +140,11 @@ impl Chance {
         static_pods::static_pods(&dice, &mut scenario);
         let patience = protection::protection(&dice, &mut scenario, patience);
         scenario.events = trouble(&dice, &scenario);
+        let is_rogue = |event: &Event| matches!(event.kind, EventKind::RogueTaint { .. });
+        if scenario.policy == Policy::None && scenario.events.iter().any(is_rogue) {
+            // Nobody ends the nodes that the rogue has made useless, and they count.
+            unlimited(&mut scenario);
+        }
         let some_wait = unreadable::unreadable(&dice, &mut scenario);
         let patience = pools::departures(&dice, &mut scenario, patience);
         let patience = disruption::disruption(&dice, &mut scenario, patience, is_crowded);
@@ -216,11 +221,16 @@ fn crowd(dice: &Dice, scenario: &mut Scenario) -> bool {
         let times = 4 + u32::try_from(dice.below("crowd/times", 9)).unwrap_or_default();
         let steps = scenario.workloads.iter_mut().flat_map(|workload| &mut workload.scale);
         steps.for_each(|step| step.replicas *= times);
-        for pool in &mut scenario.configuration.node_pools {
-            pool.spec.limits = None;
-        }
+        unlimited(scenario);
     }
     is_crowded
+}
+
+/// Takes the limits off all pools.
+fn unlimited(scenario: &mut Scenario) {
+    for pool in &mut scenario.configuration.node_pools {
+        pool.spec.limits = None;
+    }
 }
 
 /// Workloads grow and shrink.

@@ -40,9 +40,11 @@ impl Table {
     pub(crate) fn replace(&mut self, claim: &NodeClaim) -> NodeClaim {
         let next = claim.in_next_version();
         self.claim_writes += 1;
-        let before = self.claims.insert(next.name.clone(), next.clone());
-        let before = self.unwritten.remove(&next.name).or(before);
-        self.broken.extend(before.iter().flat_map(|before| backwards(before, claim)));
+        let shown = self.claims.insert(next.name.clone(), next.clone());
+        let written = self.unwritten.remove(&next.name);
+        // Who writes has read the claim as it was written, or with what was stated of it since.
+        let seen = written.iter().chain(&shown).map(|before| backwards(before, claim));
+        self.broken.extend(seen.min_by_key(Vec::len).unwrap_or_default());
         self.restate(&next.name);
         next
     }
