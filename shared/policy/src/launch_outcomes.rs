@@ -63,7 +63,9 @@ impl fmt::Display for StrangeTaint {
 ///
 /// A node has come to nothing when it runs no pod but daemonsets' and somebody has tainted it. It
 /// serves when it runs pods and nobody has. One that runs nothing while a pod that it was made for
-/// gets another is evidence about that pod: the others of its pool may fare better.
+/// gets another is evidence about that pod: the others of its pool may fare better. It is none
+/// where the machine was smaller than planned, once that is known of its type: the next node is
+/// another.
 pub fn launch_outcomes(snapshot: &Snapshot, plan: &Plan) -> LaunchOutcomes {
     let now = plan.nodes.iter().map(|node| (&node.spec.node_pool, &node.pods));
     let later = plan.put_off.iter().map(|node| (&node.node_pool, &node.pods));
@@ -107,7 +109,7 @@ impl<'a> Look<'a> {
         let works = |pod: &&Pod| pod.state == PodState::Bound && !pod.is_bound_to_its_node();
         let runs = self.pods.get(node.name.as_str()).is_some_and(|pods| pods.iter().any(works));
         let taint = strange_taint(claim, node);
-        if !runs {
+        if !runs && !self.was_misjudged(claim, node) {
             let nominated = claim.status.nominated.iter().map(|pod| &pod.uid);
             for uid in nominated.filter(|uid| self.wanted.contains(uid.as_str())) {
                 outcomes.in_vain.entry(uid.clone()).or_default().insert(claim.name.clone());
@@ -126,6 +128,25 @@ impl<'a> Look<'a> {
             created_at: claim.created_at,
             failure,
         });
+    }
+}
+
+impl Look<'_> {
+    /// Whether a node offers less than was planned onto it, and no more is expected of its type
+    /// now.
+    fn was_misjudged(&self, claim: &NodeClaim, node: &Node) -> bool {
+        let offered = |name: &str| node.allocatable.get(name);
+        let is_known = |name: &str| {
+            let pool = self.snapshot.node_pools.iter().find(|pool| pool.name == claim.spec.node_pool);
+            let types =
+                pool.and_then(|pool| self.snapshot.offer_for(pool)).map(|offer| &offer.instance_types);
+            let instance = claim.status.instance.as_ref().map(|instance| &instance.instance_type);
+            let mut of_type =
+                types.iter().flat_map(|types| types.iter()).filter(|kind| Some(&kind.name) == instance);
+            of_type.any(|kind| kind.allocatable.get(name) <= offered(name))
+        };
+        let mut requests = claim.status.requests.iter();
+        requests.any(|(name, wanted)| wanted > offered(name) && is_known(name))
     }
 }
 
@@ -152,8 +173,13 @@ fn strange_taint<'n>(claim: &NodeClaim, node: &'n Node) -> Option<&'n Taint> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use jiff::Timestamp;
-    use outrigger_model::{PlannedNode, PutOff, PutOffReason, TaintEffect};
+    use outrigger_model::{
+        ClassOffer, InstanceType, NodeClass, NodePool, PlannedNode, PutOff, PutOffReason, Quantity,
+        Resources, TaintEffect,
+    };
 
     use super::*;
     use crate::fixtures::pod;
@@ -227,6 +253,46 @@ mod tests {
                 (serves, in_vain),
                 "{case}"
             );
+        }
+    }
+
+    #[test]
+    fn a_machine_that_was_smaller_than_planned_says_nothing_of_its_pods() {
+        // What was planned onto the node, what it offers, what is expected of its type, in
+        // thousandths of a cpu, and whether it is in vain for its pod.
+        let table = [
+            (1_000, 970, Some(970), false),
+            (1_000, 970, Some(1_000), true),
+            (1_000, 970, None, true),
+            (900, 970, Some(970), true),
+        ];
+        for (planned_cpu, offered, expected, in_vain) in table {
+            let cpu = |millis: i64| Resources::new().with("cpu", Quantity::millis(millis));
+            let claim = claim().with_status(|status| {
+                status.state = ClaimState::Initialized;
+                status.nominated = vec![nominated("a")];
+                status.requests = cpu(planned_cpu);
+            });
+            let mut snapshot = Snapshot::empty("c", Timestamp::from_second(60).unwrap());
+            snapshot.nodes.push(Node { allocatable: cpu(offered), ..node(Vec::new()) });
+            let class = NodeClass::for_planning(claim.spec.node_class.clone());
+            let pool = NodePool::bare(&claim.spec.node_pool, class.reference.clone());
+            snapshot.node_pools.push(pool);
+            let kind = |millis: i64| InstanceType {
+                name: claim.status.instance.as_ref().unwrap().instance_type.clone(),
+                allocatable: cpu(millis),
+                capacity: Resources::new(),
+                labels: BTreeMap::new(),
+                ebs_volumes: None,
+                offerings: Vec::new(),
+            };
+            let instance_types = Arc::new(expected.map(kind).into_iter().collect());
+            snapshot.classes.push(ClassOffer { class, instance_types });
+            let mut plan = Plan::nothing(snapshot.taken_at, 0);
+            plan.nodes.push(planned(&claim.spec.node_pool, "a"));
+            snapshot.claims.push(claim);
+            let outcomes = launch_outcomes(&snapshot, &plan);
+            assert_eq!(outcomes.in_vain.contains_key("a"), in_vain, "{planned_cpu} {offered} {expected:?}");
         }
     }
 }
