@@ -101,7 +101,11 @@ impl State {
                 self.tries_again = true;
                 self.agenda.add(moment.elapsed.saturating_add(TRIED_AGAIN_AFTER), Due::TryAgain);
             }
-            self.broken.extend(laws::departure::binding(self, placed.nodes()));
+            let stood_still = |node: &&str| laws::departure::may_stand_still(self, scenario, node, moment);
+            let ours = placed.ours().filter(|node| !stood_still(node));
+            let nodes = placed.kept_by_drains().chain(ours);
+            let broken = laws::departure::binding(self, nodes);
+            self.broken.extend(broken);
         }
         self.await_jobs(moment);
         self.count_departures();

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use outrigger_model::{ClaimState, NodeClaim, OwnerReference, labels};
 use tokio::time::Instant;
 
@@ -12,6 +13,8 @@ use crate::ports::{ClusterError, GoingDefinitions, Lease, Mirror, Ports};
 
 /// How often the objects are listed while a tick goes on, to see which were deleted.
 const LISTED_EVERY: Duration = Duration::from_secs(10);
+/// How long after its node is ready a claim may get its first object.
+const FIRST_SHOWN_WITHIN: SignedDuration = SignedDuration::from_mins(10);
 
 /// The objects as they were last seen or written. They are for people: when something fails, the
 /// claims go on and the next pass tries again.
@@ -152,7 +155,7 @@ async fn let_go(
             return;
         }
         let claim = claims.iter().find(|claim| claim.name == *name);
-        if let Some(claim) = claim.filter(|claim| is_starting(claim) && !claim.status.had_object) {
+        if let Some(claim) = claim.filter(|claim| is_new(claim, ports.now()) && !claim.status.had_object) {
             let next = claim.clone().with_status(|status| status.had_object = true);
             if let Err(error) = ports.ledger.update_claim(&next, lease).await {
                 tracing::warn!(claim = name, error = chain(&error), "its NodeClaim is let go later");
@@ -182,7 +185,7 @@ async fn write(
         living.values().copied().filter(|claim| claim.status.state != ClaimState::Intent).collect();
     let pools = node_pools(ports, shown, &launched).await?;
     for claim in launched {
-        let owner = owner(claim, shown.get(&claim.name), &pools);
+        let owner = owner(claim, shown.get(&claim.name), &pools, ports.now());
         let is_shown = shown.get(&claim.name).is_some_and(|mirror| mirror.version == claim.version);
         if is_shown && owner.is_none() {
             continue;
@@ -234,28 +237,34 @@ const fn has_owner(mirror: &Mirror) -> bool {
 ///
 /// It is the pool that bears the name now, since nodes belong to pools by name. An object without
 /// an owner was orphaned, or is older than its pool: it never gets a pool that is gone, for which
-/// the garbage collector would delete it. Only a claim whose node is still starting, and that never
-/// had an object, bears the pool that it was launched for: where that was deleted meanwhile, the
-/// claim ends as all others of the pool do. A claim whose object went with the definition had one.
-/// Nobody knows whether its node was to be kept.
+/// the garbage collector would delete it. Only a claim that is new and never had an object bears
+/// the pool that it was launched for: where that was deleted meanwhile, the claim ends as all
+/// others of the pool do. A claim whose object went with the definition had one. Nobody knows
+/// whether its node was to be kept.
 fn owner(
     claim: &NodeClaim,
     shown: Option<&Mirror>,
     pools: &BTreeMap<String, String>,
+    now: Timestamp,
 ) -> Option<OwnerReference> {
     if shown.is_some_and(has_owner) {
         return None;
     }
     let never_had_one = shown.is_none() && !claim.status.had_object;
-    let launched_for = Some(&claim.spec.node_pool_uid).filter(|uid| is_starting(claim) && !uid.is_empty());
+    let launched_for = Some(&claim.spec.node_pool_uid).filter(|uid| is_new(claim, now) && !uid.is_empty());
     let living = pools.get(&claim.spec.node_pool);
     let uid = living.or(launched_for.filter(|_| never_had_one))?;
     Some(OwnerReference::node_pool(&claim.spec.node_pool, uid))
 }
 
-/// Whether the node of a claim is not ready for pods yet.
-fn is_starting(claim: &NodeClaim) -> bool {
-    claim.status.state < ClaimState::Initialized
+/// Whether the node of a claim is not ready for pods yet, or was not a little while ago: so long
+/// functions that die may fail to write its object.
+fn is_new(claim: &NodeClaim, now: Timestamp) -> bool {
+    let is_lately = |since: Timestamp| now.duration_since(since) < FIRST_SHOWN_WITHIN;
+    match claim.status.state {
+        ClaimState::Initialized => claim.status.initialized_at.is_some_and(is_lately),
+        state => state < ClaimState::Initialized,
+    }
 }
 
 /// Tells of an object that could not be written or removed. What the others would meet as well is
@@ -276,14 +285,17 @@ fn tell_of_one(claim: &str, error: ClusterError) -> Result<(), ClusterError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use outrigger_model::fixtures::claim;
+    use outrigger_model::fixtures::{at, claim};
 
     /// The uid of the owner that the object of a claim of the pool `uid-1` gets.
     fn owner_of(state: ClaimState, shown: Option<&Mirror>, pools: &[(&str, &str)]) -> Option<String> {
-        let mut claim = claim().with_status(|status| status.state = state);
+        let mut claim = claim().with_status(|status| {
+            status.state = state;
+            status.initialized_at = (state >= ClaimState::Initialized).then_some(at(0));
+        });
         claim.spec.node_pool_uid = "uid-1".into();
         let pools = pools.iter().map(|(name, uid)| ((*name).to_owned(), (*uid).to_owned())).collect();
-        owner(&claim, shown, &pools).map(|owner| {
+        owner(&claim, shown, &pools, at(600)).map(|owner| {
             assert!(owner.is_node_pool() && owner.name == claim.spec.node_pool, "{owner:?}");
             owner.uid
         })
@@ -321,8 +333,12 @@ mod tests {
             status.had_object = true;
         });
         claim.spec.node_pool_uid = "uid-1".into();
-        let uid_in = |pools| Some(owner(&claim, None, &pools)?.uid);
-        assert_eq!(uid_in(BTreeMap::from([(name, "uid-2".into())])).as_deref(), Some("uid-2"));
-        assert_eq!(uid_in(BTreeMap::new()), None, "it is nobody's");
+        let uid_in = |claim: &NodeClaim, pools| Some(owner(claim, None, &pools, at(599))?.uid);
+        assert_eq!(uid_in(&claim, BTreeMap::from([(name, "uid-2".into())])).as_deref(), Some("uid-2"));
+        assert_eq!(uid_in(&claim, BTreeMap::new()), None, "it is nobody's");
+        // Functions that died have written none until now.
+        (claim.status.state, claim.status.initialized_at) = (Initialized, Some(at(0)));
+        claim.status.had_object = false;
+        assert_eq!(uid_in(&claim, BTreeMap::new()).as_deref(), Some("uid-1"));
     }
 }

@@ -36,6 +36,8 @@ pub(crate) struct Placed {
     bound: BTreeMap<String, usize>,
     /// The nodes of those that the taint of a drain keeps away.
     kept_by_drains: BTreeSet<String>,
+    /// The nodes of those that we have bound.
+    ours: BTreeSet<String>,
     /// Pods for which no node was found, and which were not known to be so.
     unschedulable: usize,
     /// Whether any pod was tried in vain.
@@ -86,8 +88,8 @@ pub(crate) fn run(objects: &mut Objects, touched: &BTreeSet<String>, moment: Mom
         add_daemon(objects, &daemon_set, node, moment);
     }
     let bound = objects.take_bound();
-    let kept_by_drains = bound.keys().cloned().collect();
-    let mut placed = Placed { bound, kept_by_drains, ..Placed::default() };
+    let ours = bound.keys().cloned().collect();
+    let mut placed = Placed { bound, ours, ..Placed::default() };
     for (uid, scheduled) in scheduled(objects, touched, moment) {
         let Some(mut pod) = objects.pods.get(&uid).cloned() else { continue };
         match scheduled {
@@ -125,9 +127,14 @@ pub(crate) fn run(objects: &mut Objects, touched: &BTreeSet<String>, moment: Mom
 }
 
 impl Placed {
-    /// The nodes that pods were bound to which bear no drain.
-    pub(crate) fn nodes(&self) -> impl Iterator<Item = &str> {
+    /// The nodes that the scheduler has bound pods to which bear no drain.
+    pub(crate) fn kept_by_drains(&self) -> impl Iterator<Item = &str> {
         self.kept_by_drains.iter().map(String::as_str)
+    }
+
+    /// The nodes that we have bound pods to.
+    pub(crate) fn ours(&self) -> impl Iterator<Item = &str> {
+        self.ours.iter().map(String::as_str)
     }
 
     /// The pods that must leave for others, by uid.

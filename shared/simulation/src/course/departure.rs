@@ -53,10 +53,12 @@ impl State {
         self.ask_to_end_within(uid, grace.unwrap_or_default(), moment);
     }
 
-    /// Somebody deletes the oldest pods of workloads that run.
+    /// Somebody deletes the oldest pods of workloads that run, and by force in the end: else
+    /// kube-scheduler might wait for their room as long as they hang.
     pub(crate) fn delete_running(&mut self, number: usize, moment: Moment) {
         for uid in self.cluster.oldest_running(number) {
             self.ask_to_end(&uid, moment);
+            self.agenda.add(moment.elapsed.saturating_add(HANGS_FOR), Due::PodEnds(uid));
         }
     }
 

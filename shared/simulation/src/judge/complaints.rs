@@ -10,7 +10,7 @@ use crate::play::Ending;
 
 /// How long a world rests at its end. Trouble is long over by then, and so is everything that it
 /// caused.
-const REST: Duration = Duration::from_mins(10);
+const REST: Duration = Duration::from_mins(8);
 
 /// What was not as it must be in a world that has run for so long.
 pub(crate) fn complaints(ending: &Ending, asks: Asks, duration: Duration) -> Vec<String> {

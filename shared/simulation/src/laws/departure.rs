@@ -8,6 +8,7 @@ use outrigger_model::{ClaimState, Node, NodeClaim, Pod, Taint, TaintEffect, Term
 use super::health::LONGEST_STANDSTILL;
 use super::protection;
 use crate::cloud::{Machine, NO_LAUNCH};
+use crate::scenario::{Function, Scenario};
 use crate::state::State;
 use crate::time::{Moment, after};
 
@@ -152,6 +153,14 @@ pub(crate) fn orphans(state: &State, moment: Moment) -> Vec<String> {
 pub(crate) fn binding<'s>(state: &State, nodes: impl Iterator<Item = &'s str>) -> Vec<String> {
     let dying = |node: &&str| state.cluster.is_closed(node) && state.given_up.contains(*node);
     nodes.filter(dying).map(|node| format!("pods were bound to {node}, which was given up")).collect()
+}
+
+/// Whether a run of lifecycle may have stood still since before a node was closed: what it binds
+/// then, nobody can take back.
+pub(crate) fn may_stand_still(state: &State, scenario: &Scenario, node: &str, moment: Moment) -> bool {
+    let since = state.cluster.closed_since(node);
+    let is_lately = since.is_some_and(|since| moment.elapsed.saturating_sub(since) < LONGEST_STANDSTILL);
+    is_lately && scenario.freezes(Function::Lifecycle)
 }
 
 /// A claim is over only when its instance is.

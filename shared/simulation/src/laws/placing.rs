@@ -23,6 +23,19 @@ fn is_undisturbed(state: &State, scenario: &Scenario, moment: Moment) -> bool {
     lives && !scenario.poll_window.is_zero() && is_calm(scenario, moment)
 }
 
+/// Whether a pod waits for a volume that another one holds until it has ended.
+fn awaits_volume(state: &State, pod: &NominatedPod) -> bool {
+    let pods = state.cluster.pods();
+    let claims = pods.get(&pod.uid).map(|pod| pod.volume_claims.as_slice()).unwrap_or_default();
+    let mounts = |other: &&Pod| {
+        other.uid != pod.uid
+            && other.node_name.is_some()
+            && other.id.namespace == pod.pod.namespace
+            && other.volume_claims.iter().any(|claim| claims.contains(claim))
+    };
+    !claims.is_empty() && pods.values().any(|other| mounts(&other))
+}
+
 /// A node that is closed yet, [`LONGEST_CLOSED`] after it became ready.
 pub(crate) fn closed(state: &State, scenario: &Scenario, name: &str, moment: Moment) -> Option<String> {
     let node = state.cluster.nodes().get(name)?;
@@ -81,7 +94,7 @@ pub(crate) fn overdue(state: &State, scenario: &Scenario, node: &str, moment: Mo
         waiting.is_some_and(|waiting| uninvited.any(|other| other.spec == waiting.spec))
     };
     let overdue = claim.status.nominated.iter().filter(waits).filter(is_newest).filter(comes_as_planned);
-    let overdue = overdue.filter(|pod| !is_replaced(pod));
+    let overdue = overdue.filter(|pod| !is_replaced(pod) && !awaits_volume(state, pod));
     let seconds = LONGEST_WAIT.as_secs();
     overdue.map(|pod| format!("{} still waits for {node}, ready for {seconds} s", pod.pod)).collect()
 }

@@ -7,14 +7,15 @@ use crate::state::State;
 use crate::time::Moment;
 
 /// Nodes of an old image that stay although all pods on them, of which some have volumes, could
-/// move and nobody asks for the nodes.
+/// move and nobody asks for the nodes. One that somebody has cordoned is his to end.
 pub(crate) fn kept_from_drift(state: &State, moment: Moment) -> Vec<String> {
     let ready = state.ledger.claims().filter(|claim| claim.status.state == ClaimState::Initialized);
     let drifted = ready.filter(|claim| has_old_image(state, claim));
     let stays = drifted.filter_map(|claim| {
         let node = claim.instance_id()?;
         let on: Vec<&Pod> = state.cluster.pods().values().filter(|pod| pod.occupies(node)).collect();
-        let is_asked_to_stay = state.cluster.annotated_at(&claim.name).is_some();
+        let is_cordoned = state.cluster.nodes().get(node).is_some_and(|node| node.unschedulable);
+        let is_asked_to_stay = is_cordoned || state.cluster.annotated_at(&claim.name).is_some();
         let mounts = on.iter().any(|pod| !pod.volume_claims.is_empty());
         let minds = |pod: &&Pod| pod.is_protected(moment.at) || state.cluster.never_goes(pod);
         (mounts && !is_asked_to_stay && !on.iter().any(minds)).then_some(node)
