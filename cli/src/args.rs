@@ -1,6 +1,8 @@
 //! What the command takes.
 
 #[cfg(feature = "cluster")]
+mod adopt;
+#[cfg(feature = "cluster")]
 mod decided;
 #[cfg(feature = "cluster")]
 mod doctor;
@@ -18,6 +20,8 @@ use jiff::Timestamp;
 use outrigger_model::Price;
 
 use crate::output::Format;
+#[cfg(feature = "cluster")]
+pub(crate) use adopt::Adopt;
 #[cfg(feature = "cluster")]
 use decided::Decided;
 #[cfg(feature = "cluster")]
@@ -99,6 +103,13 @@ pub(crate) enum Command {
     /// Built with the feature cluster it reads kOps' state store and the account by itself, where
     /// no file is given.
     Setup(Setup),
+    /// Make nodes Outrigger's that Karpenter or Auto Scaling groups have launched, pods and all
+    ///
+    /// Without --yes it only says what would become of each node. A node that is adopted runs on
+    /// with its pods: its instance gets tags and leaves its group, which then wants one fewer, and
+    /// the ledger gets a NodeClaim. A group's minSize and its protection from scale-in are heeded.
+    #[cfg(feature = "cluster")]
+    Adopt(Adopt),
     /// Ask the functions what they see of all that they need, and say what to do
     ///
     /// Each function looks with its own role and from its own network: the API server and its

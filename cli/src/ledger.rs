@@ -10,7 +10,7 @@ use crate::error::CliError;
 /// The ledger of one cluster.
 pub(crate) struct ClusterLedger {
     pub(crate) ledger: DynamoLedger,
-    aws: Aws,
+    pub(crate) aws: Aws,
     table: String,
 }
 

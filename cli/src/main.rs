@@ -1,5 +1,7 @@
 //! The `outrigger` command. This file only wires: arguments in, exit code out.
 
+#[cfg(feature = "cluster")]
+mod adopt;
 mod args;
 mod classes;
 #[cfg(feature = "cluster")]
@@ -46,6 +48,8 @@ fn main() -> ExitCode {
         Command::Crds(command) => crds::run(&command, args.output),
         Command::Policy(command) => policy::run(&command, args.output),
         Command::Setup(command) => setup::run(&command, args.output),
+        #[cfg(feature = "cluster")]
+        Command::Adopt(command) => adopt::run(&command, args.output),
         #[cfg(feature = "cluster")]
         Command::Doctor(command) => doctor::run(&command, args.output),
         #[cfg(feature = "cluster")]

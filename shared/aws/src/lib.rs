@@ -2,6 +2,8 @@
 //! [`DynamoLedger`] on DynamoDB. Everything that talks to AWS goes through one [`Aws`], so
 //! timeouts, retries and endpoints are set once.
 
+#[cfg(feature = "command")]
+mod adopt;
 mod caller;
 mod catalog;
 mod client;
@@ -10,7 +12,7 @@ mod dead_letters;
 mod ec2;
 mod errors;
 mod events;
-#[cfg(feature = "invoke")]
+#[cfg(feature = "command")]
 mod functions;
 mod hash;
 mod interruption;

@@ -5,7 +5,8 @@
 //! what. What they do stands in rooms: `observe` puts the Snapshot together, `launch` makes a Plan
 //! come true, `claim` is a node's life, and `sweep` finds what is amiss between EC2, ledger and
 //! cluster. `status` shows people what has become of the objects that they wrote. By `bell` the
-//! ticks wake one another.
+//! ticks wake one another. `adopt` and `uninstall` are for the command: the way in for nodes that
+//! others have launched, and the way out.
 
 mod bell;
 mod claim;
@@ -20,6 +21,7 @@ mod rate_limit;
 mod status;
 mod sweep;
 
+pub mod adopt;
 pub mod disrupt;
 pub mod interruption;
 pub mod lifecycle;

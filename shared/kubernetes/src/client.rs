@@ -27,6 +27,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use jiff::SignedDuration;
+use outrigger_engine::adopt::NodeClaimRef;
 use outrigger_engine::ports::{
     Attachment, Binding, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event,
     Eviction, GoingDefinitions, Mirror, NodeChange, PodOnNode, Scope, Volumes,
@@ -91,6 +92,11 @@ impl KubernetesCluster {
     /// grant to us; in order.
     pub async fn missing_rights(&self, function: &str) -> Result<Vec<Right>, ClusterError> {
         rights::missing(&self.transport, function).await
+    }
+
+    /// All NodeClaim objects, whosever they are; none where the definition is not installed.
+    pub async fn node_claims(&self) -> Result<Vec<NodeClaimRef>, ClusterError> {
+        claim::all(&self.transport).await
     }
 
     fn over(transport: Transport) -> Self {

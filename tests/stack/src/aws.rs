@@ -34,11 +34,27 @@ impl Aws {
 
     /// Calls an action of EC2 and returns its XML.
     pub fn ec2(&self, action: &str, parameters: &[(String, String)]) -> Result<String> {
-        let mut form = vec![format!("Action={action}"), "Version=2016-11-15".to_owned()];
+        self.query("ec2", "2016-11-15", action, parameters)
+    }
+
+    /// Calls an action of Auto Scaling and returns its XML.
+    pub fn auto_scaling(&self, action: &str, parameters: &[(String, String)]) -> Result<String> {
+        self.query("autoscaling", "2011-01-01", action, parameters)
+    }
+
+    fn query(
+        &self,
+        service: &str,
+        version: &str,
+        action: &str,
+        parameters: &[(String, String)],
+    ) -> Result<String> {
+        let mut form = vec![format!("Action={action}"), format!("Version={version}")];
         form.extend(parameters.iter().map(|(name, value)| format!("{}={}", escape(name), escape(value))));
         let form = form.join("&");
         let content = ("content-type", "application/x-www-form-urlencoded; charset=utf-8");
-        self.send("POST", "/", "ec2", &[content], Some(form.as_bytes()))?.ok(&format!("EC2 {action}"))
+        let answer = self.send("POST", "/", service, &[content], Some(form.as_bytes()))?;
+        answer.ok(&format!("{service} {action}"))
     }
 
     /// Calls an operation of a service that speaks JSON, such as

@@ -259,9 +259,18 @@ fn of_other_services() -> Vec<Row> {
         // `outrigger token` writes it with the rights of whoever runs it, and no function may.
         row(&[], json_call("ssm", "PutParameter", json!({"Name": "/outrigger/api-token"}))),
         // `outrigger doctor` asks the functions with the rights of whoever runs it.
-        row(&[], Call { service: "lambda".into(), operation: "ListFunctions".into(), ..Call::default() }),
-        row(&[], Call { service: "lambda".into(), operation: "Invoke".into(), ..Call::default() }),
+        row(&[], of_operator("lambda", "ListFunctions")),
+        row(&[], of_operator("lambda", "Invoke")),
+        // `outrigger adopt` takes instances over with the rights of whoever runs it.
+        row(&[], ec2("CreateTags", &[("ResourceId.1", "i-1"), ("Tag.1.Key", "a"), ("Tag.1.Value", "b")])),
+        row(&[], of_operator("autoscaling", "DescribeAutoScalingGroups")),
+        row(&[], of_operator("autoscaling", "DetachInstances")),
         // The command and a doctor ask it of whoever runs it; nobody needs a right.
-        row(&[], Call { service: "sts".into(), operation: "GetCallerIdentity".into(), ..Call::default() }),
+        row(&[], of_operator("sts", "GetCallerIdentity")),
     ]
+}
+
+/// A call that only people make, whatever is in it.
+fn of_operator(service: &str, operation: &str) -> Call {
+    Call { service: service.into(), operation: operation.into(), ..Call::default() }
 }

@@ -7,6 +7,7 @@
 
 mod actions;
 mod admission;
+mod adopting;
 mod aws_faults;
 mod carriers;
 mod crashes;

@@ -39,7 +39,8 @@ pub(crate) async fn of_cluster(aws: &Aws, cluster: &str) -> Result<Vec<Machine>,
     Ok(instances)
 }
 
-async fn described<T>(
+/// What is read of each instance that is wanted. One page that fails fails the whole.
+pub(crate) async fn described<T>(
     aws: &Aws,
     wanted: Vec<Filter>,
     attempted: &str,
@@ -58,7 +59,7 @@ async fn described<T>(
 
 /// An instance as a sweep looks at it. A state that is not known counts as running, which is let
 /// be.
-fn machine(instance: &aws_sdk_ec2::types::Instance) -> Machine {
+pub(crate) fn machine(instance: &aws_sdk_ec2::types::Instance) -> Machine {
     let tag = |key: &str| {
         let tag = instance.tags().iter().find(|tag| tag.key() == Some(key));
         tag.and_then(|tag| tag.value()).map(str::to_owned)
@@ -79,7 +80,7 @@ fn machine(instance: &aws_sdk_ec2::types::Instance) -> Machine {
 }
 
 /// An instance as described. Its price is not among what EC2 says.
-fn read(instance: &aws_sdk_ec2::types::Instance) -> Instance {
+pub(crate) fn read(instance: &aws_sdk_ec2::types::Instance) -> Instance {
     let spot = instance.instance_lifecycle() == Some(&InstanceLifecycleType::Spot);
     // An instance may have come into an open reservation by itself; ours name theirs.
     let specification = instance.capacity_reservation_specification();

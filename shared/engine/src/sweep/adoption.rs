@@ -104,6 +104,8 @@ impl Unknown<'_> {
             (labels::CAPACITY_TYPE, self.instance.capacity_type.as_str()),
         ]);
         for (key, value) in values {
+            // What runs is so, whatever its pool asks for by now.
+            requirements.remove(key);
             requirements.add(key, Requirement::exactly(value));
         }
         requirements

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use outrigger_engine::adopt::NodeClaimRef;
 use outrigger_engine::ports::{ClusterError, GoingDefinitions, Mirror};
 use outrigger_model::configured_object::FIELD_MANAGER;
 use outrigger_model::{NodeClaim, NodeClaimObject, OwnerReference, labels, node_claim_object};
@@ -41,6 +42,26 @@ pub(super) async fn mirrors(transport: &Transport) -> Result<BTreeMap<String, Mi
     match collect(transport, &NODE_CLAIMS, take).await {
         Ok((mirrors, _)) => Ok(mirrors),
         Err(error) if refusal(&error) == Some(404) => Ok(BTreeMap::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// All objects, whosever they are; none where the definition is not installed.
+pub(super) async fn all(transport: &Transport) -> Result<Vec<NodeClaimRef>, ClusterError> {
+    let take = |claims: &mut Vec<NodeClaimRef>, json: &str| {
+        let object: Value = serde_json::from_str(json)
+            .map_err(|error| unreadable(NODE_CLAIMS.attempted.into(), error.into()))?;
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        claims.push(NodeClaimRef {
+            name: text("/metadata/name").unwrap_or_default(),
+            provider_id: text("/status/providerID").unwrap_or_default(),
+            deleting: text("/metadata/deletionTimestamp").is_some(),
+        });
+        Ok(())
+    };
+    match collect(transport, &NODE_CLAIMS, take).await {
+        Ok((claims, _)) => Ok(claims),
+        Err(error) if refusal(&error) == Some(404) => Ok(Vec::new()),
         Err(error) => Err(error),
     }
 }

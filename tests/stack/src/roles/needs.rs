@@ -17,7 +17,9 @@ pub fn needs(call: &Call, account: &dyn Account) -> Result<Vec<Need>> {
         "sqs" => of_sqs(call),
         "ssm" => of_ssm(call),
         "events" => of_events(call),
-        "lambda" => Some(vec![Need::new(format!("lambda:{}", call.operation), "*")]),
+        service @ ("autoscaling" | "lambda") => {
+            Some(vec![Need::new(format!("{service}:{}", call.operation), "*")])
+        }
         "pricing" if call.operation == "GetProducts" => Some(vec![Need::new("pricing:GetProducts", "*")]),
         // Nobody needs a right to ask who they are.
         "sts" if call.operation == "GetCallerIdentity" => Some(Vec::new()),
@@ -39,6 +41,10 @@ fn of_ec2(call: &Call, account: &dyn Account) -> Result<Option<Vec<Need>>> {
     let needs: Vec<Option<Need>> = match call.operation.as_str() {
         "CreateFleet" => return launches::fleet(call, account).map(Some),
         "CreateLaunchTemplate" => return Ok(Some(launches::template(call))),
+        // Tags of what is there people alone write, whatever it bears.
+        "CreateTags" => {
+            call.list("ResourceId").map(|id| Some(Need::new(&action, ec2("instance", id)))).collect()
+        }
         "TerminateInstances" => {
             call.list("InstanceId").map(|id| on_tagged("instance", id)).collect::<Result<_>>()?
         }
