@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use outrigger_model::{ClaimState, Intent, Node, NodeClaim, TerminationCause, TerminationReason, labels};
 
 use crate::claim::index::Nodes;
@@ -20,6 +20,9 @@ use crate::ports::{InstanceState, Machine, Sweep};
 /// Two sweeps that confirm each other lie at least so far apart; a little less than the minute
 /// between two ticks.
 const CONFIRMED_AFTER: Duration = Duration::from_secs(55);
+/// A sweep that is older confirms nothing: what went on since then is not known. A table that was
+/// restored holds one of the time of its copy. A tick may fail in between.
+const CONFIRMS_FOR: SignedDuration = SignedDuration::from_secs(150);
 /// EC2's clock and ours may differ by so much.
 const CLOCK_TOLERANCE: Duration = Duration::from_mins(1);
 /// A sweep may always end so many instances.
@@ -99,6 +102,9 @@ fn may_have_made(intent: &Intent, machine: &Machine) -> bool {
 
 /// Compares what is there with what should be.
 pub(crate) fn sweep<'a>(seen: &Seen<'a>, before: &Sweep, guards: Guards, now: Timestamp) -> Findings<'a> {
+    let none = Sweep::default();
+    let is_recent = before.at.is_some_and(|at| now.duration_since(at) <= CONFIRMS_FOR);
+    let before = if is_recent { before } else { &none };
     let mut judge = Judge {
         seen,
         before,

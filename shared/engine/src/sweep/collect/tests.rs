@@ -89,6 +89,8 @@ fn an_orphan_is_terminated_once_two_sweeps_agree() {
     assert_eq!(orphan().swept(&[0]), [""; 0]);
     assert_eq!(orphan().swept(&[0, 54]), [""; 0]);
     assert_eq!(orphan().swept(&[0, 30, 60]), ["terminate i-1"]);
+    assert_eq!(orphan().swept(&[0, 150]), ["terminate i-1"]);
+    assert_eq!(orphan().swept(&[0, 151]), [""; 0], "the table may have been restored in between");
     let hasty = Guards::default().without(Guard::TwoSweeps);
     assert_eq!(World { guards: hasty, ..orphan() }.swept(&[0]), ["terminate i-1"]);
 }
@@ -137,10 +139,10 @@ fn claims_end_when_their_instance_has() {
         (ClaimState::Initialized, Some(Running), None, vec![0], vec![]),
         (ClaimState::Initialized, Some(Running), None, vec![0, 60], vec!["Lost claim-i-1"]),
         (ClaimState::Launched, Some(Running), None, vec![0, 60], vec![]),
-        (ClaimState::Initialized, None, Some(false), vec![0, 299], vec![]),
-        (ClaimState::Initialized, None, Some(false), vec![0, 300], vec!["InstanceGone claim-i-1"]),
-        (ClaimState::Initialized, None, Some(true), vec![0, 300], vec![]),
-        (ClaimState::Launched, None, None, vec![0, 300], vec![]),
+        (ClaimState::Initialized, None, Some(false), vec![0, 150, 299], vec![]),
+        (ClaimState::Initialized, None, Some(false), vec![0, 150, 300], vec!["InstanceGone claim-i-1"]),
+        (ClaimState::Initialized, None, Some(true), vec![0, 150, 300], vec![]),
+        (ClaimState::Launched, None, None, vec![0, 150, 300], vec![]),
     ];
     for (state, shown, ready, seconds, expected) in table {
         let world = World {
@@ -184,11 +186,11 @@ fn nodes_of_ours_are_released_when_nothing_stands_behind_them() {
     assert_eq!(world(terminated, Some("over"), true).swept(&[0]), [""; 0]);
     assert_eq!(world(terminated, Some("over"), true).swept(&[0, 60]), ["release i-1"]);
     assert_eq!(world(terminated, None, true).swept(&[0, 60]), ["release i-1"], "ours by its instance");
-    assert_eq!(world(None, Some("over"), false).swept(&[0, 299]), [""; 0]);
-    assert_eq!(world(None, Some("over"), false).swept(&[0, 300]), ["release i-1"]);
-    assert_eq!(world(None, Some("over"), true).swept(&[0, 300]), [""; 0], "a node that is ready lives");
-    assert_eq!(world(None, None, false).swept(&[0, 300]), [""; 0], "Karpenter's, or nobody's");
-    assert_eq!(world(Some(InstanceState::ShuttingDown), Some("over"), false).swept(&[0, 300]), [""; 0]);
+    assert_eq!(world(None, Some("over"), false).swept(&[0, 150, 299]), [""; 0]);
+    assert_eq!(world(None, Some("over"), false).swept(&[0, 150, 300]), ["release i-1"]);
+    assert_eq!(world(None, Some("over"), true).swept(&[0, 150, 300]), [""; 0], "a node that is ready lives");
+    assert_eq!(world(None, None, false).swept(&[0, 150, 300]), [""; 0], "Karpenter's, or nobody's");
+    assert_eq!(world(Some(InstanceState::ShuttingDown), Some("over"), false).swept(&[0, 150, 300]), [""; 0]);
 }
 
 /// What an earlier sweep found amiss about a node says nothing about another of its name.
@@ -202,6 +204,7 @@ fn a_node_with_the_name_of_a_dead_one_is_looked_at_anew() {
         (findings.abandoned.len(), findings.sweep)
     };
     let (none, first) = released(&nodes("first"), &Sweep::default(), 0);
+    let (_, first) = released(&nodes("first"), &first, 150);
     assert_eq!((none, released(&nodes("first"), &first, 300).0), (0, 1));
     assert_eq!(released(&nodes("second"), &first, 300).0, 0, "another node of that name");
 }
@@ -234,7 +237,7 @@ fn when_most_nodes_are_not_ready_absence_proves_nothing() {
         nodes: ids.iter().map(|id| node_of(id, None, false)).collect(),
         ..World::default()
     };
-    assert_eq!(world.swept(&[0, 600]), [""; 0]);
+    assert_eq!(world.swept(&[0, 150, 300, 450, 600]), [""; 0]);
 }
 
 #[test]
@@ -255,7 +258,7 @@ fn when_most_nodes_are_not_ready_only_ec2_is_believed() {
         nodes: unready.iter().cloned().chain([node_of("i-9", Some("over"), false)]).collect(),
         ..World::default()
     };
-    assert_eq!(world().swept(&[0, 600]), ["InstanceGone claim-i-3"]);
+    assert_eq!(world().swept(&[0, 150, 300, 450, 600]), ["InstanceGone claim-i-3"]);
     let blind = Guards::default().without(Guard::Partition);
     let expected = [
         "terminate i-1",
@@ -264,7 +267,7 @@ fn when_most_nodes_are_not_ready_only_ec2_is_believed() {
         "InstanceGone claim-i-4",
         "release i-9",
     ];
-    assert_eq!(World { guards: blind, ..world() }.swept(&[0, 600]), expected);
+    assert_eq!(World { guards: blind, ..world() }.swept(&[0, 150, 300, 450, 600]), expected);
 }
 
 #[test]
