@@ -33,7 +33,8 @@ pub(crate) fn run() -> Result<()> {
     measure(&stack, "provision", "55", "a quiet minute")?;
     measure(&stack, "lifecycle", "55", "a quiet minute, with its sweep")?;
     measure(&stack, "lifecycle", "55", "the same, no sweep due")?;
-    measure(&stack, "disrupt", "55", "a minute")?;
+    measure(&stack, "disrupt", "55", "a look at all nodes")?;
+    measure(&stack, "disrupt", "55", "a quiet minute")?;
     // Only a new node has room for those that come.
     for node in kubernetes.list("/api/v1/nodes?labelSelector=karpenter.sh/nodepool")? {
         let path = format!("/api/v1/nodes/{}", node["metadata"]["name"].as_str().unwrap_or_default());

@@ -8,6 +8,7 @@
 mod deletion_costs;
 mod marks;
 mod memory;
+mod quiet;
 mod verdicts;
 
 use std::collections::BTreeMap;
@@ -32,6 +33,7 @@ use crate::observe::{Purpose, SnapshotInputs, snapshot};
 use crate::pause::in_force;
 use crate::ports::{Lease, LedgerError, Ports, Scope};
 use crate::sweep::adoption::is_new_ledger;
+use quiet::Sight;
 
 /// The name of the function and of its lease.
 pub const FUNCTION: &str = "disrupt";
@@ -95,6 +97,9 @@ pub struct Summary {
     /// By how many seconds the API server's clock is ahead of ours, where that is so much that
     /// nothing was looked at.
     pub clock_difference: Option<i64>,
+    /// Whether all is as it was when nothing was to be done, so that no node was looked at.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_quiet: bool,
 }
 
 /// One tick. Nothing is written after `deadline`.
@@ -126,7 +131,7 @@ struct Tick<'a> {
 impl Tick<'_> {
     async fn run(&mut self, guard: &LeaseGuard) -> Result<(), TickError> {
         let remembered = self.ports.ledger.disruption_memory().await?;
-        let Some((snapshot, memory)) = self.look(&remembered).await? else {
+        let Some((snapshot, memory, sight)) = self.look(&remembered).await? else {
             return Ok(());
         };
         let deadline = self.deadline;
@@ -146,6 +151,7 @@ impl Tick<'_> {
             proposals,
             waste: consolidation.waste.clone(),
             drifted: consolidation.drifted.clone(),
+            quiet: sight.after(&snapshot, &consolidation),
             ..memory
         };
         if time_is_up() {
@@ -168,17 +174,24 @@ impl Tick<'_> {
     }
 
     /// What the decision is made from, with what is remembered of the pods of nodes; `None` while
-    /// an operator has paused disruption, no node of ours is ready, or the API server's clock is
-    /// wrong, so that nobody knows how old pods are.
+    /// an operator has paused disruption, no node of ours is ready, nothing has changed since
+    /// nothing was to be done, or the API server's clock is wrong, so that nobody knows how old
+    /// pods are.
     async fn look(
         &mut self,
         remembered: &DisruptionMemory,
-    ) -> Result<Option<(Snapshot, DisruptionMemory)>, TickError> {
+    ) -> Result<Option<(Snapshot, DisruptionMemory, Sight)>, TickError> {
         let ledger = self.ports.ledger.load().await?;
         if in_force(&ledger, &mut self.summary.pause, self.settings.guards, self.ports.now()).is_some() {
             return Ok(None);
         }
         if !ledger.claims.iter().any(|claim| claim.status.state == ClaimState::Initialized) {
+            return Ok(None);
+        }
+        let sight = Sight::new(self.ports, &ledger).await;
+        if let Some(quiet) = sight.quiet(remembered.quiet.as_ref(), self.ports.now()) {
+            self.summary.is_quiet = true;
+            self.summary.cost_per_hour = quiet.cost_per_hour.dollars();
             return Ok(None);
         }
         let mut offers = Offers::new(self.ports.cloud.catalog().await?);
@@ -205,7 +218,7 @@ impl Tick<'_> {
         let pods = memory::pods_seen(&snapshot, remembered);
         snapshot.pod_events = pods.iter().map(|(node, seen)| (node.clone(), seen.since)).collect();
         let demand = sampled(&snapshot, &remembered.demand);
-        Ok(Some((snapshot, DisruptionMemory { pods, demand, ..DisruptionMemory::default() })))
+        Ok(Some((snapshot, DisruptionMemory { pods, demand, ..DisruptionMemory::default() }, sight)))
     }
 
     /// Enters the quarter-hour that has just ended into the week's demand, before what is

@@ -7,6 +7,7 @@ mod configuration;
 mod departure;
 mod event;
 mod finalizer;
+mod glance;
 mod list;
 mod node;
 mod pod;
@@ -161,6 +162,10 @@ impl Cluster for KubernetesCluster {
 
     async fn namespaces(&self) -> Result<BTreeMap<String, BTreeMap<String, String>>, ClusterError> {
         related::namespaces(&self.transport).await
+    }
+
+    async fn glance(&self) -> Result<String, ClusterError> {
+        glance::glance(&self.transport).await
     }
 
     async fn nodes(&self) -> Result<Vec<Node>, ClusterError> {

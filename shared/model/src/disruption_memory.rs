@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::Price;
 use crate::demand::DemandSample;
 use crate::node_pool::DisruptionReason;
 
@@ -30,6 +31,24 @@ pub struct DisruptionMemory {
     /// What the pods of NodePools have asked for within the last hour, oldest first.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub demand: BTreeMap<String, Vec<DemandSample>>,
+    /// How everything looked when the last run found that nothing was to be done; `None` where
+    /// something was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quiet: Option<Quiet>,
+}
+
+/// How everything looked when nothing was to be done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Quiet {
+    /// The cluster, as a glance shows it.
+    pub cluster: String,
+    /// The ledger's claims and commands, as a digest.
+    pub ledger: String,
+    /// Until when nothing will be to be done, if nothing changes.
+    pub until: Timestamp,
+    /// What all nodes cost in an hour, with what they cost beside their instances.
+    pub cost_per_hour: Price,
 }
 
 /// What ending a node would have saved, since that was found first.

@@ -18,6 +18,8 @@ pub enum Call {
     KarpenterLease,
     /// Nodes, pods and daemonsets.
     List,
+    /// A digest of how nodes and pods stand.
+    Glance,
     /// A watch on nodes and pods.
     Watch,
     /// Volumes.
@@ -245,6 +247,7 @@ impl Call {
             Self::Watch => Facts::api_server("watch nodes and pods"),
             Self::Volumes => Facts::api_server("list volumes"),
             Self::Namespaces => Facts::api_server("list namespaces"),
+            Self::Glance => Facts::api_server("glance at nodes and pods"),
             Self::Nodes => Facts::api_server("list nodes"),
             Self::Node => Facts::api_server("read a node"),
             Self::ChangeNode => Facts::api_server("change a node"),

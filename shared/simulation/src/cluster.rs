@@ -14,6 +14,7 @@ mod volumes;
 mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -199,6 +200,19 @@ impl Objects {
     /// Since when a node is closed for its drain.
     pub(crate) fn closed_since(&self, node: &str) -> Option<Duration> {
         self.closed_at.get(node).copied()
+    }
+
+    /// A digest of what `kubectl get nodes,pods -A -o wide` shows, ages aside.
+    pub(crate) fn glance(&self) -> String {
+        let mut hasher = DefaultHasher::new();
+        for node in self.nodes.values() {
+            (&node.name, node.ready, node.unschedulable, node.deleting).hash(&mut hasher);
+        }
+        for pod in self.pods.values() {
+            let state = format!("{:?} {:?}", pod.state, pod.readiness);
+            (&pod.id, &pod.node_name, &pod.nominated_node, state).hash(&mut hasher);
+        }
+        format!("{:016x}", hasher.finish())
     }
 
     /// NodePools and what belongs to them.

@@ -9,7 +9,8 @@ use outrigger_tests::faults::{FaultProxy, Seen};
 use outrigger_tests::objects::deployment;
 use outrigger_tests::proxy::Traffic;
 use outrigger_tests::world::{
-    NO_WINDOW, apply, claims_in, count_unschedulable, proxied_api_server, start, tick, wait_for,
+    NO_WINDOW, apply, claims_in, count_in_phase, count_unschedulable, proxied_api_server, start, tick,
+    wait_for,
 };
 use serde_json::{Value, json};
 
@@ -96,6 +97,63 @@ fn nodes_are_listed_for_a_sweep_and_watched_while_claims_wait() {
     // Once for the sweep, and once with all pods, when the first node is ready for its own.
     assert_eq!((nodes.len(), whole.len()), (2, 1), "{nodes:#?} {pods:#?}");
     drop((process, lifecycle, agent));
+}
+
+/// Whether a tick of disrupt was quiet, and which lists of pods it asked for.
+fn disrupt(stack: &Stack, proxy: &FaultProxy) -> (bool, Vec<String>) {
+    proxy.set(&[]);
+    let answer = tick(stack, "disrupt").unwrap();
+    let seen = proxy.seen();
+    let lists = lists(&seen, "GET /api/v1/pods?").into_iter().map(str::to_owned).collect();
+    (answer["isQuiet"] == true, lists)
+}
+
+#[test]
+fn disrupt_reads_the_whole_cluster_only_once_something_has_changed() {
+    let stack = start().unwrap();
+    apply(stack.kubernetes(), &deployment("web", 2, "500m", "1Gi", &json!({}))).unwrap();
+    wait_for("unschedulable pods", 2, Duration::from_secs(60), || count_unschedulable(&stack)).unwrap();
+    let provision = stack.start_function("provision", &[NO_WINDOW]).unwrap();
+    let lifecycle = stack.start_function("lifecycle", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "5")]).unwrap();
+    let agent = stack.node_agent(NodeAgentSettings::default());
+    tick(&stack, "provision").unwrap();
+    let ready = || {
+        tick(&stack, "lifecycle")?;
+        claims_in(&stack, "Initialized")
+    };
+    wait_for("ready nodes", 1, Duration::from_secs(120), ready).unwrap();
+    wait_for("running pods", 2, Duration::from_secs(60), || count_in_phase(&stack, "Running")).unwrap();
+    drop((provision, lifecycle, agent));
+    // While a node is too young, which time alone ends, there is no quiet.
+    let impatient = json!({"metadata": {"annotations": {"outrigger.dev/patience": "0"}}});
+    stack.kubernetes().merge("/apis/karpenter.sh/v1/nodepools/default", &impatient).unwrap();
+    let nodes = stack.kubernetes().list("/api/v1/nodes").unwrap();
+    let node = format!("/api/v1/nodes/{}", nodes[0]["metadata"]["name"].as_str().unwrap());
+    let stays = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
+    stack.kubernetes().merge(&node, &stays).unwrap();
+    let proxy = FaultProxy::start(&stack).unwrap();
+    let url = proxy.url();
+    let process = stack.start_function("disrupt", &[("OUTRIGGER_API_SERVER", url.as_str())]).unwrap();
+
+    let whole = |lists: &[String]| lists.iter().any(|line| line.contains("limit="));
+    let (is_quiet, lists) = disrupt(&stack, &proxy);
+    assert!(!is_quiet && whole(&lists), "{lists:#?}");
+    for _ in 0..2 {
+        let (is_quiet, lists) = disrupt(&stack, &proxy);
+        assert!(is_quiet && lists.len() == 1 && lists[0].contains("includeObject=None"), "{lists:#?}");
+    }
+    // A pod goes, and another one comes.
+    let pods = stack.kubernetes().list("/api/v1/namespaces/default/pods").unwrap();
+    let pod = pods[0]["metadata"]["name"].as_str().unwrap();
+    stack.kubernetes().delete(&format!("/api/v1/namespaces/default/pods/{pod}")).unwrap();
+    wait_for("running pods", 2, Duration::from_secs(60), || count_in_phase(&stack, "Running")).unwrap();
+    let (is_quiet, lists) = disrupt(&stack, &proxy);
+    assert!(!is_quiet && whole(&lists), "{lists:#?}");
+    assert!(disrupt(&stack, &proxy).0, "nothing is to be done again");
+    // A node that is cordoned is another.
+    stack.kubernetes().merge(&node, &json!({"spec": {"unschedulable": true}})).unwrap();
+    assert!(!disrupt(&stack, &proxy).0);
+    drop(process);
 }
 
 /// 300 pods that wait for their gates to open, of 4 KB and more.

@@ -57,7 +57,7 @@ impl<'a> Collection<'a> {
 
 pub(super) const NODES: Collection<'_> = Collection::new("list nodes", "/api/v1/nodes");
 const CLOSED_NODES: Collection<'_> = Collection { labels: labels::EXCLUDE_FROM_LOAD_BALANCERS, ..NODES };
-const PODS: Collection<'_> =
+pub(super) const PODS: Collection<'_> =
     Collection { fields: UNFINISHED, ..Collection::new("list pods", "/api/v1/pods") };
 const UNSCHEDULED_PODS: Collection<'_> = Collection { fields: UNSCHEDULED, ..PODS };
 const DAEMON_SETS: Collection<'_> = Collection::new("list daemonsets", "/apis/apps/v1/daemonsets");

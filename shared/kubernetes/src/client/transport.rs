@@ -35,11 +35,17 @@ pub(super) struct Call {
     method: Method,
     path: String,
     content_type: Option<&'static str>,
+    accepts: &'static str,
     body: Vec<u8>,
     repeatable: bool,
 }
 
 impl Call {
+    /// The same with an answer in another form.
+    pub(super) fn accepting(self, accepts: &'static str) -> Self {
+        Self { accepts, ..self }
+    }
+
     /// A read.
     pub(super) fn get(attempted: impl Into<String>, path: impl Into<String>) -> Self {
         Self::new(attempted, Method::GET, path, None, Vec::new(), true)
@@ -80,7 +86,8 @@ impl Call {
         body: Vec<u8>,
         repeatable: bool,
     ) -> Self {
-        Self { attempted: attempted.into(), method, path: path.into(), content_type, body, repeatable }
+        let (attempted, path, accepts) = (attempted.into(), path.into(), "application/json");
+        Self { attempted, method, path, content_type, accepts, body, repeatable }
     }
 }
 
@@ -90,6 +97,9 @@ pub(super) const JSON_PATCH: &str = "application/json-patch+json";
 pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
 /// Server-side apply.
 pub(super) const APPLY_PATCH: &str = "application/apply-patch+yaml";
+
+/// A list as rows, as kubectl prints it.
+pub(super) const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 /// What a watch yields.
 pub(super) type Events = BoxStream<'static, Result<WatchEvent<Value>, kube::Error>>;
@@ -237,7 +247,7 @@ impl Transport {
         authorization: Option<HeaderValue>,
     ) -> Result<Request<Vec<u8>>, ClusterError> {
         let mut request =
-            Request::builder().method(&call.method).uri(&call.path).header(ACCEPT, "application/json");
+            Request::builder().method(&call.method).uri(&call.path).header(ACCEPT, call.accepts);
         if let Some(authorization) = authorization {
             request = request.header(AUTHORIZATION, authorization);
         }

@@ -185,6 +185,36 @@ impl WhyKept {
         )
     }
 
+    /// Whether it lasts until something changes that a glance at the cluster shows, or that may be
+    /// seen a little later: time alone does not end it.
+    pub const fn lasts(&self) -> bool {
+        matches!(
+            self,
+            Self::UnknownPool { .. }
+                | Self::Cordoned
+                | Self::DoNotDisrupt { .. }
+                | Self::Unreadable { .. }
+                | Self::PodStays { until: None, .. }
+                | Self::PodWaits { .. }
+                | Self::StaticPool
+                | Self::NoSuccessor
+                | Self::ConsolidateAfterNever
+                | Self::ConsolidationPolicyNever
+                | Self::NotEmpty { .. }
+                | Self::UnknownInstanceType { .. }
+                | Self::UnknownZone
+                | Self::UnknownCapacityType
+                | Self::UnknownPrice
+                | Self::BudgetClosed { closed: Closed::Always, .. }
+                | Self::NoPlaceFor { .. }
+                | Self::OnlyPacked { .. }
+                | Self::NothingCheaper
+                | Self::NotWorthIt { .. }
+                | Self::TooFewSpotTypes { .. }
+                | Self::TakesPodsIn
+        )
+    }
+
     /// Whether nothing forbids to end the node, and only nothing is won by it.
     pub const fn is_of_price(&self) -> bool {
         matches!(

@@ -11,8 +11,9 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 use outrigger_model::{Snapshot, Waste};
 
-/// At most so much time is counted between two looks: what went on in a longer one is not known.
-const LONGEST_LOOK: SignedDuration = SignedDuration::from_mins(3);
+/// At most so much time is counted between two looks: what went on in a longer one is not known. It
+/// is a little more than lies between two looks where nothing changes.
+const LONGEST_LOOK: SignedDuration = SignedDuration::from_mins(6);
 /// For so long a node is remembered of which a look finds that nothing is to be saved.
 const REMEMBERED: SignedDuration = SignedDuration::from_mins(10);
 const NANOS_PER_DOLLAR: f64 = 1e9;
@@ -114,7 +115,7 @@ mod tests {
         let remembered = wasted.into_remembered();
         let nanos: Vec<(&str, u64)> =
             remembered.iter().map(|(node, waste)| (node.as_str(), waste.nanos)).collect();
-        assert_eq!(nanos, [("a", 7 + 37_500_000), ("b", 0), ("c", 7), ("d", 0)]);
+        assert_eq!(nanos, [("a", 7 + 75_000_000), ("b", 0), ("c", 7), ("d", 0)]);
         let later = look(10, remembered);
         let remembered: Vec<String> = Wasted::new(&later).into_remembered().into_keys().collect();
         assert_eq!(remembered, ["a", "b", "c", "d"]);

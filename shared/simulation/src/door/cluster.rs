@@ -101,6 +101,10 @@ impl Cluster for Door {
         self.call(Call::Namespaces, |state, _| Ok(state.cluster.namespaces())).await
     }
 
+    async fn glance(&self) -> Result<String, ClusterError> {
+        self.call(Call::Glance, |state, _| Ok(state.cluster.glance())).await
+    }
+
     async fn nodes(&self) -> Result<Vec<Node>, ClusterError> {
         self.call(Call::Nodes, |state, moment| {
             self.looks(|owner| state.looks.at_nodes(owner, moment));

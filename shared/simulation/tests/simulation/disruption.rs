@@ -190,7 +190,7 @@ fn what_keeps_a_node_keeps_it_and_the_verdict_says_so() {
 
 #[test]
 fn a_command_whose_replacement_cannot_be_had_is_given_up_and_its_node_stays_open() {
-    let world = unbound(web(&[])).duration(minutes(17)).events([DRIFTS]);
+    let world = unbound(web(&[])).duration(minutes(19)).events([DRIFTS]);
     let ending = world.event(minutes(4), drought(None, minutes(40))).play();
     check(&ending, 2, "no capacity");
     assert!(ending.last_writes.contains_key("a command"), "{}", common::timeline(&ending));

@@ -12,8 +12,8 @@ use crate::scenario::{Event, EventKind, Lifetime, Mishap, Scale, Scenario};
 
 /// New images that come later would have no time to be on all nodes before the world must rest.
 const IMAGES_BY: u64 = 6 * 60;
-/// How long a world runs in which a crowd of nodes is given up one by one: each takes two minutes,
-/// and there may be seventy.
+/// How long a world runs in which many nodes are given up one by one. Each takes two minutes and
+/// there may be seventy, or each takes five where it is replaced first.
 const CROWD_LASTS: Duration = Duration::from_hours(3);
 
 /// Draws all of it; returns what may still be asked of the world. `is_crowded` says whether it has
@@ -37,7 +37,10 @@ pub(super) fn disruption(dice: &Dice, scenario: &mut Scenario, asks: Asks, is_cr
     if protects || drifts && is_slow {
         return Asks::Laws;
     }
-    if is_slow && is_crowded {
+    let mut pools = scenario.configuration.node_pools.iter();
+    let one_by_one =
+        pools.any(|pool| pool.annotations.get(labels::DRIFT_AT_ONCE).is_some_and(|at_once| at_once == "1"));
+    if is_slow && is_crowded || drifts && one_by_one {
         scenario.duration = CROWD_LASTS;
     }
     asks
