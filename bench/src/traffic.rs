@@ -33,6 +33,7 @@ pub(crate) fn run() -> Result<()> {
     measure(&stack, "provision", "55", "a quiet minute")?;
     measure(&stack, "lifecycle", "55", "a quiet minute, with its sweep")?;
     measure(&stack, "lifecycle", "55", "the same, no sweep due")?;
+    age(&stack)?;
     measure(&stack, "disrupt", "55", "a look at all nodes")?;
     measure(&stack, "disrupt", "55", "a quiet minute")?;
     // Only a new node has room for those that come.
@@ -58,6 +59,19 @@ fn own_node(stack: &Stack) -> Result<()> {
     while claims_in(stack, "Initialized")? == 0 {
         ensure!(began.elapsed() < Duration::from_secs(120), "its node is not ready");
         tick(stack, "lifecycle")?;
+    }
+    Ok(())
+}
+
+/// Makes the only node of ours one that time does not change any more, as most nodes are: disrupt
+/// looks each minute at nodes that are too young.
+fn age(stack: &Stack) -> Result<()> {
+    let kubernetes = stack.kubernetes();
+    let annotated = |key: &str, value: &str| json!({"metadata": {"annotations": {key: value}}});
+    kubernetes.merge("/apis/karpenter.sh/v1/nodepools/default", &annotated("outrigger.dev/patience", "0"))?;
+    for node in kubernetes.list("/api/v1/nodes?labelSelector=karpenter.sh/nodepool")? {
+        let path = format!("/api/v1/nodes/{}", node["metadata"]["name"].as_str().unwrap_or_default());
+        kubernetes.merge(&path, &annotated("karpenter.sh/do-not-disrupt", "true"))?;
     }
     Ok(())
 }
