@@ -1,12 +1,10 @@
 //! Writing a claim for a node that is adopted, and making the Node its node.
 
-use std::collections::BTreeMap;
-
 use outrigger_model::{NodeClaim, labels};
 
 use super::Adoption;
 use crate::claim::start::registration;
-use crate::ports::{Claims, Cluster, ClusterError, LedgerError, NodeChange};
+use crate::ports::{Claims, Cluster, ClusterError, LedgerError};
 
 /// How often a node that somebody else changes at the same time is tried again.
 const ATTEMPTS: usize = 5;
@@ -52,8 +50,8 @@ pub async fn enter(
         // What runs has started: nothing takes startup taints off it any more.
         let mut running = claim.clone();
         running.spec.startup_taints.clear();
-        let mut change: NodeChange = registration(&running, &node, adoption.type_labels.clone());
-        change.labels.extend(BTreeMap::from([(labels::INITIALIZED.to_owned(), "true".to_owned())]));
+        let mut change = registration(&running, &node, adoption.type_labels.clone());
+        change.labels.insert(labels::INITIALIZED.into(), "true".into());
         match cluster.change_node(&change).await {
             Err(ClusterError::Changed { .. }) if attempt < ATTEMPTS => {}
             answer => return Ok(answer?),
