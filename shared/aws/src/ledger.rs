@@ -25,12 +25,14 @@
 //! | | `event#<id>` | an event of EC2 that was handled, and until when that counts |
 //! | | `ice#<capacity type>#<instance type>#<zone>` | an offering that EC2 has taken back |
 //!
-//! What is over, no tick reads.
+//! What is over, no tick reads. A claim with an instance has its id beside the body, and the index
+//! `instances` finds it by that.
 //!
-//! Every write of a function's is conditional, every read strongly consistent, and there is no
-//! Scan. A write whose answer was lost is told apart from one that never happened by reading back
-//! what it would have written.
+//! Every write of a function's is conditional, every read but of the index strongly consistent, and
+//! there is no Scan. A write whose answer was lost is told apart from one that never happened by
+//! reading back what it would have written.
 
+mod by_instance;
 mod claims;
 mod commands;
 mod disrupt_memory;
@@ -54,6 +56,8 @@ mod single_write;
 mod transaction;
 mod unavailable;
 mod upgrade;
+
+use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use outrigger_engine::ports::{Ledger, LedgerError, LedgerState};
@@ -100,5 +104,9 @@ impl Ledger for DynamoLedger {
 
     async fn load(&self) -> Result<LedgerState, LedgerError> {
         queries::load(self).await
+    }
+
+    async fn load_for(&self, instances: &BTreeSet<String>) -> Result<LedgerState, LedgerError> {
+        by_instance::load_for(self, instances).await
     }
 }

@@ -150,7 +150,8 @@ impl Batch<'_> {
         if pending.is_empty() {
             return Ok(());
         }
-        let ledger = self.ports.ledger.load().await?;
+        let instances = pending.iter().flat_map(|one| &one.message.instances).cloned().collect();
+        let ledger = self.ports.ledger.load_for(&instances).await?;
         let rebalance = self.rebalance(&ledger, now);
         let tasks = self.tasks(&pending, &ledger, rebalance);
         self.remember_offerings(&tasks).await;

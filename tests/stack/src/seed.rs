@@ -65,7 +65,12 @@ pub(crate) fn ledger(dynamodb: &Aws) -> Result<()> {
         "TableName": TABLE,
         "BillingMode": "PAY_PER_REQUEST",
         "KeySchema": [key("pk", "HASH"), key("sk", "RANGE")],
-        "AttributeDefinitions": [attribute("pk"), attribute("sk")],
+        "AttributeDefinitions": [attribute("pk"), attribute("sk"), attribute("instance")],
+        "GlobalSecondaryIndexes": [{
+            "IndexName": "instances",
+            "KeySchema": [key("instance", "HASH"), key("pk", "RANGE")],
+            "Projection": {"ProjectionType": "KEYS_ONLY"},
+        }],
     });
     dynamodb
         .json("dynamodb", "DynamoDB_20120810.CreateTable", &table)

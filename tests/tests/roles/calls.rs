@@ -201,6 +201,8 @@ fn of_the_ledger() -> Vec<Row> {
         read("BatchGetItem", json!({"RequestItems": {TABLE: []}})),
         read("TransactWriteItems", json!({"TransactItems": check})),
     ];
+    let index = json!({"TableName": TABLE, "IndexName": "instances"});
+    rows.push(row(&["interrupt"], call("Query", index)));
     let transacted = |deed: &str, partition: &str| {
         let field = if deed == "Put" { "Item" } else { "Key" };
         call(

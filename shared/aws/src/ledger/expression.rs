@@ -63,6 +63,26 @@ impl Expression {
         Self::new("#state = :state").name("#state", names::STATE).value(":state", text(state))
     }
 
+    /// The item is in one of two states.
+    pub(super) fn is_in_either_state([first, second]: [&str; 2]) -> Self {
+        Self::new("#state IN (:first, :second)")
+            .name("#state", names::STATE)
+            .value(":first", text(first))
+            .value(":second", text(second))
+    }
+
+    /// The item is in none of two states.
+    pub(super) fn is_in_neither_state(states: [&str; 2]) -> Self {
+        let either = Self::is_in_either_state(states);
+        Self { text: format!("NOT {}", either.text), ..either }
+    }
+
+    /// Both hold. They share no placeholder.
+    pub(super) fn and(self, other: &Self) -> Self {
+        let text = format!("({}) AND ({})", self.text, other.text);
+        Self { text, ..self.and_placeholders_of(other) }
+    }
+
     /// There is no such item yet, or its attribute compares so with a value.
     pub(super) fn is_new_or(attribute: &str, comparison: Comparison, value: AttributeValue) -> Self {
         let sign = match comparison {

@@ -16,6 +16,9 @@ use super::partition::Partition;
 /// How long rows that are over stay for people to look at.
 const KEPT_SECONDS: i64 = 7 * 24 * 3_600;
 
+/// The table's index of claims by their instance and their partition.
+pub(super) const INSTANCES: &str = "instances";
+
 pub(super) type Attributes = HashMap<String, AttributeValue>;
 
 /// An item under construction, or one that was read.
@@ -30,6 +33,8 @@ pub(super) mod names {
     pub(in crate::ledger) const BODY: &str = "body";
     pub(in crate::ledger) const STATE: &str = "state";
     pub(in crate::ledger) const VERSION: &str = "version";
+    /// Of a claim: its instance, by which the index [`INSTANCES`](super::INSTANCES) finds it.
+    pub(in crate::ledger) const INSTANCE: &str = "instance";
     pub(in crate::ledger) const GENERATION: &str = "generation";
     pub(in crate::ledger) const OWNER: &str = "owner";
     pub(in crate::ledger) const EPOCH: &str = "epoch";
@@ -181,6 +186,10 @@ impl Item {
             .with(names::STATE, text(format!("{:?}", claim.status.state)))
             .with(names::VERSION, number(claim.version))
             .with("intent", text(&claim.intent));
+        let item = match claim.instance_id() {
+            Some(instance) => item.with(names::INSTANCE, text(instance)),
+            None => item,
+        };
         Ok(item.kept_after(ended_at))
     }
 

@@ -7,6 +7,7 @@ use outrigger_engine::ports::{Interruption, LaunchMemory, LedgerError, LedgerSta
 use outrigger_model::{Intent, NodeClaim};
 
 use super::DynamoLedger;
+use super::expression::Expression;
 use super::item::{Attributes, Item, claim_key, intent_key, names, text};
 use super::partition::Partition;
 use super::{commands, interruptions, lifecycle_memory, meta, unavailable};
@@ -18,29 +19,34 @@ const BATCH: usize = 100;
 const BATCH_ATTEMPTS: u32 = 6;
 const READ_ITEMS: &str = "read several items";
 /// The states in which claims never change again.
-const CLAIMS_OVER: [&str; 2] = ["Gone", "Failed"];
+pub(super) const CLAIMS_OVER: [&str; 2] = ["Gone", "Failed"];
 /// What the sort keys of claims begin with.
-const CLAIM_PREFIX: &str = "claim#";
+pub(super) const CLAIM_PREFIX: &str = "claim#";
 /// What the sort keys of intents begin with.
-const INTENT_PREFIX: &str = "intent#";
+pub(super) const INTENT_PREFIX: &str = "intent#";
 
 /// The generation first, then the open intents, then everything else that is not over. Whatever is
 /// written in between carries a newer generation, and a launch that is resolved in between shows
 /// both as open and in its claims.
 pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerError> {
     let generation = meta::generation(ledger).await?;
-    let intents = query(ledger, Partition::Launches, INTENT_PREFIX, States::All).await?;
+    let intents = query(ledger, Partition::Launches, INTENT_PREFIX, None).await?;
     let (claims, commands, interruptions, (met, taken_back), (seen_resources, health, pause)) =
         Box::pin(futures::future::try_join5(
-            query(ledger, Partition::Cluster, CLAIM_PREFIX, States::AllBut(CLAIMS_OVER)),
-            query(ledger, Partition::Commands, commands::PREFIX, States::All),
-            query(ledger, Partition::Interrupt, interruptions::PREFIX, States::All),
+            query(
+                ledger,
+                Partition::Cluster,
+                CLAIM_PREFIX,
+                Some(Expression::is_in_neither_state(CLAIMS_OVER)),
+            ),
+            query(ledger, Partition::Commands, commands::PREFIX, None),
+            query(ledger, Partition::Interrupt, interruptions::PREFIX, None),
             futures::future::try_join(
-                query(ledger, Partition::Cluster, unavailable::PREFIX, States::All),
-                query(ledger, Partition::Interrupt, unavailable::PREFIX, States::All),
+                query(ledger, Partition::Cluster, unavailable::PREFIX, None),
+                query(ledger, Partition::Interrupt, unavailable::PREFIX, None),
             ),
             futures::future::try_join3(
-                query(ledger, Partition::Cluster, lifecycle_memory::SEEN_PREFIX, States::All),
+                query(ledger, Partition::Cluster, lifecycle_memory::SEEN_PREFIX, None),
                 ledger.health(),
                 ledger.pause(),
             ),
@@ -62,12 +68,18 @@ pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerErr
 
 /// The open launches of schema 1, which lay beside the claims.
 pub(super) async fn open_of_schema_1(ledger: &DynamoLedger) -> Result<Vec<Item>, LedgerError> {
-    query(ledger, Partition::Cluster, INTENT_PREFIX, States::AllBut(["Resolved", "Abandoned"])).await
+    query(
+        ledger,
+        Partition::Cluster,
+        INTENT_PREFIX,
+        Some(Expression::is_in_neither_state(["Resolved", "Abandoned"])),
+    )
+    .await
 }
 
 /// The claims that are over, if nobody has put them away.
 pub(super) async fn claims_over(ledger: &DynamoLedger) -> Result<Vec<Item>, LedgerError> {
-    query(ledger, Partition::Cluster, CLAIM_PREFIX, States::Only(CLAIMS_OVER)).await
+    query(ledger, Partition::Cluster, CLAIM_PREFIX, Some(Expression::is_in_either_state(CLAIMS_OVER))).await
 }
 
 /// One item.
@@ -188,21 +200,13 @@ async fn get_batch(
     ))
 }
 
-/// Which items are wanted.
-#[derive(Clone, Copy)]
-enum States {
-    All,
-    AllBut([&'static str; 2]),
-    Only([&'static str; 2]),
-}
-
-/// All items whose sort key begins with `prefix`, and which are in such a state. A page that fails
+/// All items whose sort key begins with `prefix`, and which pass the filter. A page that fails
 /// fails the whole: half a list is no list.
-async fn query(
+pub(super) async fn query(
     ledger: &DynamoLedger,
     partition: Partition,
     prefix: &str,
-    states: States,
+    filter: Option<Expression>,
 ) -> Result<Vec<Item>, LedgerError> {
     let mut items = Vec::new();
     let mut start: Option<HashMap<String, AttributeValue>> = None;
@@ -218,17 +222,14 @@ async fn query(
             .expression_attribute_values(":pk", text(partition.key(&ledger.uid)))
             .expression_attribute_values(":prefix", text(prefix))
             .set_exclusive_start_key(start.take());
-        let filter = match states {
-            States::All => None,
-            States::AllBut(over) => Some(("NOT #state IN (:first, :second)", over)),
-            States::Only(over) => Some(("#state IN (:first, :second)", over)),
-        };
-        if let Some((expression, [first, second])) = filter {
-            query = query
-                .filter_expression(expression)
-                .expression_attribute_names("#state", names::STATE)
-                .expression_attribute_values(":first", text(first))
-                .expression_attribute_values(":second", text(second));
+        if let Some(filter) = &filter {
+            query = query.filter_expression(&filter.text);
+            for (placeholder, attribute) in filter.names().into_iter().flatten() {
+                query = query.expression_attribute_names(placeholder, attribute);
+            }
+            for (placeholder, value) in filter.values().into_iter().flatten() {
+                query = query.expression_attribute_values(placeholder, value);
+            }
         }
         let page = query.send().await.map_err(|error| errors::ledger(format!("list {prefix}"), error))?;
         items.extend(page.items.unwrap_or_default().into_iter().map(Item::from_attributes));
@@ -240,7 +241,7 @@ async fn query(
 }
 
 /// A claim; the version that conditions go by is the attribute's.
-fn read_claim(item: &Item) -> Result<NodeClaim, LedgerError> {
+pub(super) fn read_claim(item: &Item) -> Result<NodeClaim, LedgerError> {
     let mut claim: NodeClaim = item.body()?;
     claim.version = item.number(names::VERSION)?;
     Ok(claim)

@@ -4,6 +4,7 @@
 mod collisions;
 mod demand;
 mod ended;
+mod instances;
 mod limits;
 mod pause;
 mod statements;

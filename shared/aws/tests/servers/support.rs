@@ -14,7 +14,8 @@ use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::Credentials;
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection,
+    ProjectionType, ScalarAttributeType,
 };
 use jiff::Timestamp;
 use outrigger_engine::ports::PreparedLaunch;
@@ -50,13 +51,22 @@ pub(crate) async fn table(config: &SdkConfig, name: &str) -> String {
     };
     let key =
         |name: &str, kind| KeySchemaElement::builder().attribute_name(name).key_type(kind).build().unwrap();
+    let instances = GlobalSecondaryIndex::builder()
+        .index_name("instances")
+        .key_schema(key("instance", KeyType::Hash))
+        .key_schema(key("pk", KeyType::Range))
+        .projection(Projection::builder().projection_type(ProjectionType::KeysOnly).build())
+        .build()
+        .unwrap();
     client
         .create_table()
         .table_name(&name)
         .attribute_definitions(attribute("pk"))
         .attribute_definitions(attribute("sk"))
+        .attribute_definitions(attribute("instance"))
         .key_schema(key("pk", KeyType::Hash))
         .key_schema(key("sk", KeyType::Range))
+        .global_secondary_indexes(instances)
         .billing_mode(BillingMode::PayPerRequest)
         .send()
         .await

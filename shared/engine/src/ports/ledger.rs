@@ -25,6 +25,8 @@ mod reports;
 mod state;
 mod statements;
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 
 pub use claims::Claims;
@@ -68,4 +70,8 @@ pub trait Ledger:
     /// The generation, then the open intents, then everything else that is not over: a launch that
     /// is resolved meanwhile shows as both, never as neither.
     async fn load(&self) -> Result<LedgerState, LedgerError>;
+
+    /// As [`Ledger::load`], but of claims only those of these instances. It leaves out the
+    /// generation, and what was learnt of offerings, launches and instance types.
+    async fn load_for(&self, instances: &BTreeSet<String>) -> Result<LedgerState, LedgerError>;
 }

@@ -9,6 +9,8 @@ mod leases;
 mod memory;
 mod reports;
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use outrigger_engine::ports::{Ledger, LedgerError, LedgerState};
 
@@ -42,6 +44,12 @@ impl Ledger for Door {
         });
         let first = first.await?;
         self.look_up(Call::LoadOn, |table| table.load_on(first)).await
+    }
+
+    async fn load_for(&self, instances: &BTreeSet<String>) -> Result<LedgerState, LedgerError> {
+        let mut state = self.load().await?;
+        state.claims.retain(|claim| claim.instance_id().is_some_and(|id| instances.contains(id)));
+        Ok(state)
     }
 }
 

@@ -73,8 +73,13 @@ fn of_dynamodb(call: &Call) -> Option<Vec<Need>> {
     };
     let (operation, body) = (call.operation.as_str(), &call.body);
     let mut needs: Vec<Need> = match operation {
-        "GetItem" | "PutItem" | "UpdateItem" | "DeleteItem" | "Query" => {
+        "GetItem" | "PutItem" | "UpdateItem" | "DeleteItem" => {
             vec![on(operation, body["TableName"].as_str()?, item_of(body))]
+        }
+        "Query" => {
+            let table = body["TableName"].as_str()?;
+            let index = body["IndexName"].as_str().map(|index| format!("{table}/index/{index}"));
+            vec![on(operation, index.as_deref().unwrap_or(table), None)]
         }
         "BatchGetItem" => {
             body["RequestItems"].as_object()?.keys().map(|table| on(operation, table, None)).collect()
