@@ -358,8 +358,8 @@ fn help_texts() {
 
 #[cfg(feature = "cluster")]
 #[test]
-fn what_pause_and_resume_take() {
-    for command in ["pause", "resume", "token", "doctor"] {
+fn what_the_commands_of_a_cluster_take() {
+    for command in ["adopt", "pause", "resume", "token", "doctor"] {
         insta::assert_snapshot!(format!("help_{command}"), transcript(&[command, "--help"], ""));
     }
     let ledger = ["--table", "t", "--cluster", "c"];
@@ -372,6 +372,10 @@ fn what_pause_and_resume_take() {
         insta::assert_snapshot!(format!("bad_pause_{name}"), transcript(&[arguments, &ledger].concat(), ""));
     }
     insta::assert_snapshot!("bad_pause_table", transcript(&["pause", "--table", "", "--cluster", "c"], ""));
+    for (name, pool) in [("without_pool", "nodes"), ("empty_pool", "nodes=")] {
+        let adopt = ["adopt", "--pool", pool];
+        insta::assert_snapshot!(format!("bad_adopt_{name}"), transcript(&[&adopt[..], &ledger].concat(), ""));
+    }
 }
 
 /// What a command prints without the note on how old its prices are, which a Snapshot does not say.

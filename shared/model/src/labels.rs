@@ -54,10 +54,12 @@ pub const INTENT: &str = "outrigger.dev/intent";
 pub const CLUSTER: &str = "outrigger.dev/cluster";
 /// On a NodeClaim object that Outrigger keeps: the version of the claim that it shows.
 pub const CLAIM_VERSION: &str = "outrigger.dev/claim-version";
-/// Tags of instances that are not ours to end, whatever else they carry: of an Auto Scaling group,
-/// and of kOps' control plane.
-pub const FOREIGN_TAGS: [&str; 3] =
-    ["aws:autoscaling:groupName", "k8s.io/role/control-plane", "k8s.io/role/master"];
+/// The tag of an instance that an Auto Scaling group keeps.
+pub const AUTO_SCALING_GROUP_TAG: &str = "aws:autoscaling:groupName";
+/// Tags of instances that are not ours to end, whatever else they carry: of kOps' control plane,
+/// then of an Auto Scaling group. kOps' control planes lie in groups, and bear both.
+pub const FOREIGN_TAGS: [&str; 4] =
+    ["k8s.io/role/control-plane", "k8s.io/role/master", "k8s.io/role/apiserver", AUTO_SCALING_GROUP_TAG];
 /// On a NodeClaim object or a Node that is deleted: its end is meant, however many are deleted at
 /// once.
 pub const DELETE_ANYWAY: &str = "outrigger.dev/delete-anyway";

@@ -158,6 +158,10 @@ fn nodes_of_a_group_are_adopted_with_their_pods_and_replaced_one_by_one() {
     assert_eq!(instances(&world.stack).unwrap(), Vec::<String>::new());
     let said = world.adopt(&[]);
     assert!(said.output.contains("2 nodes would be adopted; --yes does it"), "{said:?}");
+    let said = world.adopt(&["--yes", "--node", "i-0"]);
+    let refusal = "--node i-0: found no node of that name; allowed: a node of the cluster: kubectl get nodes";
+    assert!(said.code == 2 && said.errors.contains(refusal), "{said:?}");
+    assert_eq!(world.group(), (members.clone(), MEMBERS), "a name that is wrong changes nothing");
 
     let said = world.adopt(&["--yes", "--replace"]);
     assert!(said.code == 1 && said.output.contains("2 nodes adopted"), "{said:?}");

@@ -143,7 +143,8 @@ impl<'a> Candidate<'a> {
         let provider_id = node.provider_id.as_deref().unwrap_or_default();
         let object = facts.node_claims.iter().find(|object| object.provider_id == provider_id);
         let elsewhere = running.cluster.as_ref().filter(|cluster| *cluster != facts.cluster);
-        let of_role = running.machine.foreign_tag.filter(|_| self.member.is_none());
+        let leaves_its_group = |tag: &&str| *tag == labels::AUTO_SCALING_GROUP_TAG && self.member.is_some();
+        let foreign_tag = running.machine.foreign_tag.filter(|tag| !leaves_its_group(tag));
         let rules = [
             (twins > 1, "several nodes carry its providerID"),
             (node.deleting, "it is being deleted"),
@@ -156,7 +157,7 @@ impl<'a> Candidate<'a> {
         if let Some((_, why)) = rules.into_iter().find(|(is_so, _)| *is_so) {
             return Err(why.into());
         }
-        if let Some(tag) = of_role {
+        if let Some(tag) = foreign_tag {
             return Err(format!("its instance bears the tag {tag}"));
         }
         elsewhere.map_or(Ok(()), |cluster| {

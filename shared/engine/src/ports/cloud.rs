@@ -141,7 +141,7 @@ pub struct Machine {
     pub node_pool: Option<String>,
     /// How it was made (the tag of its EC2NodeClass, or else that of its InstanceGroup).
     pub node_class: Option<NodeClassRef>,
-    /// The tag for which it is not ours to end ([`labels::FOREIGN_TAGS`]).
+    /// The first tag for which it is not ours to end ([`labels::FOREIGN_TAGS`]).
     pub foreign_tag: Option<&'static str>,
     /// When it was launched, by EC2's clock.
     pub launched_at: Option<Timestamp>,

@@ -44,6 +44,7 @@ impl World {
     fn of_karpenter() -> Self {
         let mut world = Self::of_group();
         world.members.clear();
+        world.running().machine.foreign_tag = None;
         world.nodes[0].labels = BTreeMap::from([(labels::NODE_POOL.into(), "web".into())]);
         world.node_claims.push(NodeClaimRef {
             name: "web-x7k2p".into(),
@@ -55,8 +56,9 @@ impl World {
 
     /// An instance of the group.
     fn run(&mut self, id: &str) {
+        let tag = |key: &str| (key == labels::AUTO_SCALING_GROUP_TAG).then(|| "nodes.k".to_owned());
         let machine =
-            Machine { launched_at: Some(at(7)), ..Machine::tagged(id, InstanceState::Running, |_| None) };
+            Machine { launched_at: Some(at(7)), ..Machine::tagged(id, InstanceState::Running, tag) };
         let cluster = Some("k".to_owned());
         self.instances.insert(id.into(), RunningInstance { machine, instance: instance(id), cluster });
         let member = GroupMember {
@@ -160,6 +162,14 @@ type Case = (fn(&mut World), &'static str);
 
 const OF_A_GROUP: &[Case] = &[
     (|world| world.members.clear(), "neither Karpenter nor an Auto Scaling group has launched it"),
+    (
+        // Auto Scaling does not show the group, as where its rights are lacking.
+        |world| {
+            world.members.clear();
+            world.nodes[0].labels.insert(labels::NODE_POOL.into(), "web".into());
+        },
+        "its instance bears the tag aws:autoscaling:groupName",
+    ),
     (|world| world.instances.clear(), "EC2 does not show its instance"),
     (|world| world.member().is_protected = true, "its group protects it from scale-in"),
     (
@@ -178,6 +188,15 @@ const OF_A_GROUP: &[Case] = &[
     (
         |world| world.running().machine.intent = Some("outrigger-1".into()),
         "Outrigger has launched it, and the ledger does not know it: see the parameter Adopt",
+    ),
+    (
+        // A control plane whose Node has lost its label: all of its tags count, not the first.
+        |world| {
+            let tags = [labels::AUTO_SCALING_GROUP_TAG, "k8s.io/role/control-plane"];
+            let tag = |key: &str| tags.contains(&key).then(|| "1".to_owned());
+            world.running().machine = Machine::tagged("i-1", InstanceState::Running, tag);
+        },
+        "its instance bears the tag k8s.io/role/control-plane",
     ),
     (
         |world| world.configuration.node_pools.clear(),
