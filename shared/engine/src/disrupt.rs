@@ -6,9 +6,12 @@
 //! their pods, and lifecycle drains the nodes when what replaces them is ready.
 
 mod deletion_costs;
+#[cfg(test)]
+mod fixtures;
 mod marks;
 mod memory;
 mod quiet;
+mod rest;
 mod verdicts;
 
 use std::collections::BTreeMap;
@@ -97,7 +100,8 @@ pub struct Summary {
     /// By how many seconds the API server's clock is ahead of ours, where that is so much that
     /// nothing was looked at.
     pub clock_difference: Option<i64>,
-    /// Whether all is as it was when nothing was to be done, so that no node was looked at.
+    /// Whether no node was looked at: all is as it was when nothing was to be done, or the last
+    /// look at a large cluster is good yet.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_quiet: bool,
 }
@@ -152,6 +156,7 @@ impl Tick<'_> {
             waste: consolidation.waste.clone(),
             drifted: consolidation.drifted.clone(),
             quiet: sight.after(&snapshot, &consolidation),
+            rest: rest::after(&snapshot, &consolidation),
             ..memory
         };
         if time_is_up() {
@@ -174,9 +179,8 @@ impl Tick<'_> {
     }
 
     /// What the decision is made from, with what is remembered of the pods of nodes; `None` while
-    /// an operator has paused disruption, no node of ours is ready, nothing has changed since
-    /// nothing was to be done, or the API server's clock is wrong, so that nobody knows how old
-    /// pods are.
+    /// an operator has paused disruption, no node of ours is ready, nobody need look again yet, or
+    /// the API server's clock is wrong, so that nobody knows how old pods are.
     async fn look(
         &mut self,
         remembered: &DisruptionMemory,
@@ -189,9 +193,9 @@ impl Tick<'_> {
             return Ok(None);
         }
         let sight = Sight::new(self.ports, &ledger).await;
-        if let Some(quiet) = sight.quiet(remembered.quiet.as_ref(), self.ports.now()) {
+        if let Some(cost_per_hour) = sight.cost_without_a_look(remembered, self.ports.now()) {
             self.summary.is_quiet = true;
-            self.summary.cost_per_hour = quiet.cost_per_hour.dollars();
+            self.summary.cost_per_hour = cost_per_hour.dollars();
             return Ok(None);
         }
         let mut offers = Offers::new(self.ports.cloud.catalog().await?);

@@ -12,7 +12,7 @@ pub use cloud::{
 };
 pub use cluster::{
     Attachment, Binding, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event,
-    Eviction, GoingDefinitions, Mirror, NodeChange, PodOnNode, Scope, Subject, Volumes,
+    Eviction, Glance, GoingDefinitions, Mirror, NodeChange, PodOnNode, Scope, Subject, Volumes,
 };
 pub use ledger::{
     Claims, Commands, DisruptMemory, Interruption, Interruptions, LaunchMemory, Launches, Lease, Leases,

@@ -31,7 +31,7 @@ use jiff::SignedDuration;
 use outrigger_engine::adopt::NodeClaimRef;
 use outrigger_engine::ports::{
     Attachment, Binding, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event,
-    Eviction, GoingDefinitions, Mirror, NodeChange, PodOnNode, Scope, Volumes,
+    Eviction, Glance, GoingDefinitions, Mirror, NodeChange, PodOnNode, Scope, Volumes,
 };
 use outrigger_model::{
     ConfiguredRef, ConfiguredStatus, LeaderLease, Node, NodeClaim, NominatedPod, OwnerReference, Pod,
@@ -164,7 +164,7 @@ impl Cluster for KubernetesCluster {
         related::namespaces(&self.transport).await
     }
 
-    async fn glance(&self) -> Result<String, ClusterError> {
+    async fn glance(&self) -> Result<Glance, ClusterError> {
         glance::glance(&self.transport).await
     }
 

@@ -35,6 +35,9 @@ pub struct DisruptionMemory {
     /// something was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quiet: Option<Quiet>,
+    /// Until when it does not look at a large cluster again that changes; `None` where it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rest: Option<Rest>,
 }
 
 /// How everything looked when nothing was to be done.
@@ -47,6 +50,20 @@ pub struct Quiet {
     pub ledger: String,
     /// Until when nothing will be to be done, if nothing changes.
     pub until: Timestamp,
+    /// What all nodes cost in an hour, with what they cost beside their instances.
+    pub cost_per_hour: Price,
+}
+
+/// How long a look at a large cluster is good for, though pods come and go: until a time, or until
+/// a node empties.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rest {
+    /// Until when.
+    pub until: Timestamp,
+    /// Of each node of ours with pods that could move: how many pods it has beside those. It has
+    /// emptied once no more than these are on it.
+    pub staying: BTreeMap<String, usize>,
     /// What all nodes cost in an hour, with what they cost beside their instances.
     pub cost_per_hour: Price,
 }

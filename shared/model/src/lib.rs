@@ -61,7 +61,7 @@ pub use configured_object::{ConfiguredKind, ConfiguredObject, ConfiguredRef, Con
 pub use deletion_cost::{CostSetter, DeletionCost};
 pub use demand::{DemandHistory, DemandSample, Quarter, WeekOfDemand};
 pub use diagnosis::{Diagnosis, Finding, Health};
-pub use disruption_memory::{DisruptionMemory, PodsSeen, Proposal, Quiet, Waste};
+pub use disruption_memory::{DisruptionMemory, PodsSeen, Proposal, Quiet, Rest, Waste};
 pub use do_not_disrupt::{DoNotDisrupt, NodeProtection, ProtectedObject, Protection, UnreadableWish};
 pub use duration::NillableDuration;
 pub use ec2_node_class::{EC2NodeClass, EC2NodeClassSpec};

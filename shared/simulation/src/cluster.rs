@@ -21,7 +21,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use outrigger_engine::ports::{
-    ClusterChange, ClusterState, Configuration, Cursor, Event, Mirror, NodeChange, Scope, Subject,
+    ClusterChange, ClusterState, Configuration, Cursor, Event, Glance, Mirror, NodeChange, Scope, Subject,
 };
 use outrigger_engine::{Guard, Guards};
 use outrigger_model::{
@@ -202,8 +202,8 @@ impl Objects {
         self.closed_at.get(node).copied()
     }
 
-    /// A digest of what `kubectl get nodes,pods -A -o wide` shows, ages aside.
-    pub(crate) fn glance(&self) -> String {
+    /// What `kubectl get nodes,pods -A -o wide` shows, ages aside.
+    pub(crate) fn glance(&self) -> Glance {
         let mut hasher = DefaultHasher::new();
         for node in self.nodes.values() {
             (&node.name, node.ready, node.unschedulable, node.deleting).hash(&mut hasher);
@@ -212,7 +212,13 @@ impl Objects {
             let state = format!("{:?} {:?}", pod.state, pod.readiness);
             (&pod.id, &pod.node_name, &pod.nominated_node, state).hash(&mut hasher);
         }
-        format!("{:016x}", hasher.finish())
+        let mut pods: BTreeMap<String, usize> = self.nodes.keys().map(|name| (name.clone(), 0)).collect();
+        for pod in self.pods.values() {
+            if let Some(pods) = pod.node_name.as_ref().and_then(|node| pods.get_mut(node)) {
+                *pods += 1;
+            }
+        }
+        Glance { digest: format!("{:016x}", hasher.finish()), pods }
     }
 
     /// NodePools and what belongs to them.

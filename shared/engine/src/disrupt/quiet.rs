@@ -5,21 +5,22 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use outrigger_model::{Quiet, Snapshot};
+use outrigger_model::{DisruptionMemory, Price, Quiet, Rest, Snapshot};
 use outrigger_policy::disruption::{Consolidation, ConsolidationCommand, KeptName};
 
+use super::rest;
 use crate::error::chain;
-use crate::ports::{LedgerState, Ports};
+use crate::ports::{Glance, LedgerState, Ports};
 
 /// How long a look is good for at most: NodePools, budgets, annotations and prices may change, of
 /// which a glance shows nothing.
-const LONGEST: SignedDuration = SignedDuration::from_mins(5);
+pub(super) const LONGEST: SignedDuration = SignedDuration::from_mins(5);
 /// A command that begins sooner is waited for by looking each minute.
-const A_TICK: SignedDuration = SignedDuration::from_mins(1);
+pub(super) const A_TICK: SignedDuration = SignedDuration::from_mins(1);
 
 /// How the cluster and the ledger look now.
 pub(super) struct Sight {
-    cluster: Option<String>,
+    cluster: Option<Glance>,
     ledger: String,
 }
 
@@ -36,20 +37,29 @@ impl Sight {
         Self { cluster, ledger: digest(ledger) }
     }
 
-    /// What was remembered, where all is as it was when nothing was to be done, and still is.
-    pub(super) fn quiet<'q>(&self, before: Option<&'q Quiet>, now: Timestamp) -> Option<&'q Quiet> {
-        before.filter(|before| {
-            self.cluster.as_ref() == Some(&before.cluster)
-                && self.ledger == before.ledger
-                && now < before.until
-        })
+    /// What all nodes cost in an hour, where nobody need look at them now: all is as it was when
+    /// nothing was to be done, and still is, or the last look at a large cluster is good yet.
+    pub(super) fn cost_without_a_look(&self, before: &DisruptionMemory, now: Timestamp) -> Option<Price> {
+        let quiet = before.quiet.as_ref().filter(|quiet| self.is_quiet(quiet, now));
+        let rest = before.rest.as_ref().filter(|rest| self.lets_rest(rest, now));
+        quiet.map(|quiet| quiet.cost_per_hour).or(rest.map(|rest| rest.cost_per_hour))
+    }
+
+    fn is_quiet(&self, before: &Quiet, now: Timestamp) -> bool {
+        self.cluster.as_ref().is_some_and(|cluster| cluster.digest == before.cluster)
+            && self.ledger == before.ledger
+            && now < before.until
+    }
+
+    fn lets_rest(&self, rest: &Rest, now: Timestamp) -> bool {
+        now < rest.until && self.cluster.as_ref().is_some_and(|cluster| rest::lasts(rest, &cluster.pods))
     }
 
     /// What the next run must know, after a look that began with this sight.
     pub(super) fn after(self, snapshot: &Snapshot, found: &Consolidation) -> Option<Quiet> {
         let until = quiet_until(snapshot, found)?;
         let cost_per_hour = found.before.instances + found.before.beside;
-        Some(Quiet { cluster: self.cluster?, ledger: self.ledger, until, cost_per_hour })
+        Some(Quiet { cluster: self.cluster?.digest, ledger: self.ledger, until, cost_per_hour })
     }
 }
 
@@ -73,14 +83,14 @@ fn quiet_until(snapshot: &Snapshot, found: &Consolidation) -> Option<Timestamp> 
     if !snapshot.commands.is_empty() || !found.kept.iter().all(lasts) {
         return None;
     }
-    let waits: Option<Vec<SignedDuration>> = found.commands.iter().map(waits_for).collect();
+    let waits: Option<Vec<SignedDuration>> = found.commands.iter().map(wait_of).collect();
     let least = waits?.into_iter().min().unwrap_or(LONGEST).min(LONGEST);
     (least > A_TICK).then(|| snapshot.taken_at.saturating_add(least).unwrap_or(snapshot.taken_at))
 }
 
 /// How long a command waits yet for what its nodes have wasted; `None` where it begins now, or
 /// waits for something else.
-fn waits_for(command: &ConsolidationCommand) -> Option<SignedDuration> {
+pub(super) fn wait_of(command: &ConsolidationCommand) -> Option<SignedDuration> {
     let patience =
         command.patience.as_ref().filter(|_| !command.starts_now && command.waits_for.is_none())?;
     let an_hour = command.saving_nanos as f64 / 1e9;
@@ -91,45 +101,12 @@ fn waits_for(command: &ConsolidationCommand) -> Option<SignedDuration> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use outrigger_model::node_pool::DisruptionReason;
-    use outrigger_model::{Command, Price, TerminationReason};
-    use outrigger_policy::disruption::{NodeCost, Patience, WhyKept};
-
-    use super::*;
     use outrigger_model::fixtures::{at, claim};
+    use outrigger_model::{Command, TerminationReason};
+    use outrigger_policy::disruption::WhyKept;
 
-    fn found(kept: Vec<WhyKept>, commands: Vec<ConsolidationCommand>) -> Consolidation {
-        Consolidation {
-            before: NodeCost::default(),
-            after: NodeCost::default(),
-            commands,
-            kept: kept.into_iter().map(|reason| KeptName::new("i-1", reason)).collect(),
-            ranking: Vec::new(),
-            waste: BTreeMap::new(),
-            drifted: BTreeMap::new(),
-        }
-    }
-
-    /// A command that saves a dollar an hour, and waits until so many cents are wasted.
-    fn command(cents: Option<f64>) -> ConsolidationCommand {
-        ConsolidationCommand {
-            reason: DisruptionReason::Underutilized,
-            delete: vec!["i-2".into()],
-            replace_with: Vec::new(),
-            existing: Vec::new(),
-            saving_nanos: 1_000_000_000,
-            evictions: 1,
-            lost: Vec::new(),
-            causes: Vec::new(),
-            starts_now: cents.is_none(),
-            waits_for: None,
-            patience: cents.map(|cents| Patience { wasted: 0.01, ends_at: 0.01 + cents / 100.0 }),
-            may_cost: None,
-            proposed_since: None,
-        }
-    }
+    use super::super::fixtures::{command, found};
+    use super::*;
 
     #[test]
     fn a_look_is_good_for_five_minutes_at_most_and_ends_before_a_command_begins() {
@@ -166,7 +143,7 @@ mod tests {
         let ledger = digest(&LedgerState::default());
         let before = Quiet { cluster: "c".into(), ledger, until: at(300), cost_per_hour: Price::ZERO };
         let sight = |cluster: Option<&str>, claims| Sight {
-            cluster: cluster.map(str::to_owned),
+            cluster: cluster.map(|digest| Glance { digest: digest.into(), ..Glance::default() }),
             ledger: digest(&LedgerState { claims, ..LedgerState::default() }),
         };
         let table = [
@@ -178,7 +155,8 @@ mod tests {
             (sight(Some("c"), vec![]), None, 1, false),
         ];
         for (number, (sight, before, second, is_quiet)) in table.into_iter().enumerate() {
-            assert_eq!(sight.quiet(before, at(second)).is_some(), is_quiet, "{number}");
+            let before = DisruptionMemory { quiet: before.cloned(), ..DisruptionMemory::default() };
+            assert_eq!(sight.cost_without_a_look(&before, at(second)).is_some(), is_quiet, "{number}");
         }
     }
 }

@@ -47,10 +47,9 @@ pub trait Cluster: Send + Sync {
     /// point from which [`Cluster::watch`] goes on.
     async fn list(&self, scope: Scope) -> Result<(ClusterState, Cursor), ClusterError>;
 
-    /// A digest of which pods are on which nodes, of how they fare, and of how nodes stand. It
-    /// costs a twentieth of [`Cluster::list`], and may be a little old. Two that differ mean that
-    /// something has changed. Labels, annotations and what pods ask for are not in it.
-    async fn glance(&self) -> Result<String, ClusterError>;
+    /// What nodes and pods look like from afar. It costs a twentieth of [`Cluster::list`], and may
+    /// be a little old. Labels, annotations and what pods ask for are not in it.
+    async fn glance(&self) -> Result<Glance, ClusterError>;
 
     /// Changes of nodes and pods from `cursor` on, in the scope of its list: what leaves that is
     /// gone. The stream ends, or yields an error, when it cannot go on; the caller then lists
@@ -248,6 +247,16 @@ pub struct Cursor {
     pub nodes: String,
     /// Of the list of pods; empty where none were listed.
     pub pods: String,
+}
+
+/// What nodes and pods look like from afar.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Glance {
+    /// A digest of which pods are on which nodes, of how they fare, and of how nodes stand. Two
+    /// that differ mean that something has changed.
+    pub digest: String,
+    /// How many pods are on each node, but for those that have completed.
+    pub pods: BTreeMap<String, usize>,
 }
 
 /// A change to a node.

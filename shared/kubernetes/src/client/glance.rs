@@ -1,9 +1,10 @@
-//! A glance at the cluster: what `kubectl get nodes` and `kubectl get pods -A -o wide` print, as a
-//! digest. A row is a twentieth of a pod, and the server makes it from its cache.
+//! A glance at the cluster: what `kubectl get nodes` and `kubectl get pods -A -o wide` print. A row
+//! is a twentieth of a pod, and the server makes it from its cache.
 
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use outrigger_engine::ports::ClusterError;
+use outrigger_engine::ports::{ClusterError, Glance};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -35,34 +36,51 @@ struct Row {
     cells: Vec<Value>,
 }
 
-/// The digest of both tables, whatever the order of their rows.
-pub(super) async fn glance(transport: &Transport) -> Result<String, ClusterError> {
-    let nodes = digest(transport, "glance at nodes", &list::NODES, &OF_NODES).await?;
-    let pods = digest(transport, "glance at pods", &list::PODS, &OF_PODS).await?;
-    Ok(format!("{nodes:016x}{pods:016x}"))
+/// What a pod's status says once it has ended well, as those of jobs do.
+const COMPLETED: &str = "Completed";
+
+/// The digest of both tables, whatever the order of their rows, and the pods of each node.
+pub(super) async fn glance(transport: &Transport) -> Result<Glance, ClusterError> {
+    let nodes = rows(transport, "glance at nodes", &list::NODES, &OF_NODES).await?;
+    let pods = rows(transport, "glance at pods", &list::PODS, &OF_PODS).await?;
+    let mut pods_of_nodes: BTreeMap<String, usize> =
+        nodes.iter().map(|[name, _]| (name.clone(), 0)).collect();
+    for [_, _, status, node, _] in &pods {
+        if let Some(pods) = pods_of_nodes.get_mut(node).filter(|_| status != COMPLETED) {
+            *pods += 1;
+        }
+    }
+    Ok(Glance { digest: format!("{:016x}{:016x}", digest(&nodes), digest(&pods)), pods: pods_of_nodes })
 }
 
-async fn digest(
+/// The cells of these columns, row by row.
+async fn rows<const COLUMNS: usize>(
     transport: &Transport,
     attempted: &str,
     collection: &Collection<'_>,
-    columns: &[&str],
-) -> Result<u64, ClusterError> {
+    columns: &[&str; COLUMNS],
+) -> Result<Vec<[String; COLUMNS]>, ClusterError> {
     // Version 0 is whatever the server has in its cache.
     let path = collection.address(&[("resourceVersion", "0"), ("includeObject", "None")]);
     let call = Call::get(attempted, path).accepting(TABLE);
     let table: Table = parse(&call, &transport.send(&call).await?)?;
-    let at = |name: &&str| table.column_definitions.iter().position(|column| column.name == **name);
-    let Some(at) = columns.iter().map(at).collect::<Option<Vec<usize>>>() else {
+    let position = |name: &&str| table.column_definitions.iter().position(|column| column.name == **name);
+    let Some(positions) = columns.iter().map(position).collect::<Option<Vec<usize>>>() else {
         let why = format!("it is no table with the columns {}", columns.join(", "));
         return Err(unreadable(attempted.into(), why.into()));
     };
-    let of_row = |row: &Row| {
+    let text_of = |row: &Row, column: usize| {
+        let value = positions.get(column).and_then(|position| row.cells.get(*position));
+        value.and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    Ok(table.rows.iter().map(|row| std::array::from_fn(|column| text_of(row, column))).collect())
+}
+
+fn digest<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> u64 {
+    let of_row = |row: &[String; COLUMNS]| {
         let mut hasher = DefaultHasher::new();
-        for index in &at {
-            row.cells.get(*index).and_then(Value::as_str).hash(&mut hasher);
-        }
+        row.hash(&mut hasher);
         hasher.finish()
     };
-    Ok(table.rows.iter().map(of_row).fold(0, u64::wrapping_add))
+    rows.iter().map(of_row).fold(0, u64::wrapping_add)
 }

@@ -9,7 +9,7 @@ use futures::stream::{self, BoxStream, StreamExt};
 use jiff::SignedDuration;
 use outrigger_engine::ports::{
     Attachment, Binding, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event,
-    Eviction, GoingDefinitions, Mirror, NodeChange, PodOnNode, Scope, Volumes,
+    Eviction, Glance, GoingDefinitions, Mirror, NodeChange, PodOnNode, Scope, Volumes,
 };
 use outrigger_model::{
     ConfiguredRef, ConfiguredStatus, LeaderLease, Node, NodeClaim, NodePool, NominatedPod, OwnerReference,
@@ -101,7 +101,7 @@ impl Cluster for Door {
         self.call(Call::Namespaces, |state, _| Ok(state.cluster.namespaces())).await
     }
 
-    async fn glance(&self) -> Result<String, ClusterError> {
+    async fn glance(&self) -> Result<Glance, ClusterError> {
         self.call(Call::Glance, |state, _| Ok(state.cluster.glance())).await
     }
 
