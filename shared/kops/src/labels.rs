@@ -45,13 +45,16 @@ pub(crate) fn taints(
     Ok(taints)
 }
 
-/// The labels that kOps gives to the group's nodes.
+/// The labels that kOps gives to the group's nodes. Nodeup's configuration has those that kOps adds
+/// by itself, as `kops.k8s.io/gvisor`.
 pub(crate) fn node_labels(
     cluster: &Cluster,
     group: &InstanceGroup,
+    config: Option<&NodeupConfig>,
     taints: &[Taint],
 ) -> BTreeMap<String, String> {
-    let mut labels = cluster.spec.kubelet.node_labels.clone();
+    let mut labels = config.map(|config| config.kubelet.node_labels.clone()).unwrap_or_default();
+    labels.extend(cluster.spec.kubelet.node_labels.clone());
     labels.extend(group.spec.kubelet.node_labels.clone());
     labels.insert(NODE_ROLE.to_owned(), String::new());
     if taints.iter().any(|taint| taint.key == GPU_TAINT) {

@@ -28,7 +28,7 @@ pub fn node_class(files: &StateStoreFiles, account: &AccountFacts) -> Result<Nod
         None => KubeletSettings { eni_limited, ..KubeletSettings::default() },
     };
     let taints = labels::taints(&cluster, &group, config.as_ref())?;
-    let node_labels = labels::node_labels(&cluster, &group, &taints);
+    let node_labels = labels::node_labels(&cluster, &group, config.as_ref(), &taints);
     let tags = labels::tags(&cluster, &group, &node_labels, &taints)?;
     let (subnets, missing_subnet) = subnets(&cluster, &group, account)?;
     let (launch, not_launchable) = match carrier(files, &cluster, &group, account)? {

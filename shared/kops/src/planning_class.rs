@@ -33,7 +33,7 @@ pub fn planning_class(name: &str, group: &str, cluster: Option<&str>) -> Result<
     let (static_pods, remarks) = derived.map_or((None, Vec::new()), |(pods, remarks)| (Some(pods), remarks));
     let cluster = read_cluster.unwrap_or_else(|| unknown_cluster(&group));
     let taints = node_labels::taints(&cluster, &group, None)?;
-    let given = node_labels::node_labels(&cluster, &group, &taints);
+    let given = node_labels::node_labels(&cluster, &group, None, &taints);
     let tags = node_labels::tags(&cluster, &group, &given, &taints)?;
     let kubelet = merged(&cluster.spec.kubelet, &group.spec.kubelet);
     let config = NodeupConfig { kubelet, ..NodeupConfig::default() };
