@@ -16,6 +16,7 @@ const PRIORITIES: [i32; 4] = [-10, 100, 1_000, 1_000];
 
 /// Draws all of it.
 pub(super) fn company(dice: &Dice, scenario: &mut Scenario) {
+    let mut keep_apart = false;
     for (index, workload) in scenario.workloads.iter_mut().enumerate() {
         if dice.happens(&format!("priority/{index}"), 20) {
             let priority = *dice.pick(&format!("priority/{index}/of"), &PRIORITIES);
@@ -30,10 +31,27 @@ pub(super) fn company(dice: &Dice, scenario: &mut Scenario) {
             0 => spec.topology_spread.push(spread(workload, labels::ZONE)),
             1 if is_small => spec.topology_spread.push(spread(workload, labels::HOSTNAME)),
             2 => spec.pod_affinity.push(among_itself(workload, labels::ZONE)),
-            3 if is_small => spec.pod_anti_affinity.push(among_itself(workload, labels::HOSTNAME)),
+            3 if is_small => {
+                spec.pod_anti_affinity.push(among_itself(workload, labels::HOSTNAME));
+                keep_apart = true;
+            }
             _ => continue,
         }
         workload.spec = Arc::new(spec);
+    }
+    if keep_apart {
+        // Others fill the last node that a limit allows, and nobody moves them for who comes later.
+        unlimited_nodes(scenario);
+    }
+}
+
+fn unlimited_nodes(scenario: &mut Scenario) {
+    for limits in scenario.configuration.node_pools.iter_mut().filter_map(|pool| pool.spec.limits.as_mut()) {
+        *limits = limits
+            .iter()
+            .filter(|(name, _)| *name != "nodes")
+            .map(|(name, limit)| (name.to_owned(), limit))
+            .collect();
     }
 }
 
