@@ -58,6 +58,8 @@ mod unavailable;
 mod upgrade;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use async_trait::async_trait;
 use outrigger_engine::ports::{Ledger, LedgerError, LedgerState};
@@ -73,6 +75,8 @@ pub struct DynamoLedger {
     table: String,
     cluster: String,
     uid: String,
+    /// Whether claims that are over lie beside the others, as far as the last look has shown.
+    may_put_away: Arc<AtomicBool>,
 }
 
 impl DynamoLedger {
@@ -83,7 +87,13 @@ impl DynamoLedger {
         cluster: impl Into<String>,
         uid: impl Into<String>,
     ) -> Self {
-        Self { client: aws.dynamodb.clone(), table: table.into(), cluster: cluster.into(), uid: uid.into() }
+        Self {
+            client: aws.dynamodb.clone(),
+            table: table.into(),
+            cluster: cluster.into(),
+            uid: uid.into(),
+            may_put_away: Arc::new(AtomicBool::new(true)),
+        }
     }
 
     /// An item of this cluster, empty but for its key.

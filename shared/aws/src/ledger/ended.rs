@@ -1,6 +1,8 @@
 //! Claims that are over lie in a partition of their own, which no tick reads. They stay there for
 //! people to look at, until their time to live has passed.
 
+use std::sync::atomic::Ordering;
+
 use outrigger_engine::ports::LedgerError;
 
 use super::DynamoLedger;
@@ -15,9 +17,13 @@ const AT_ONCE: usize = 40;
 /// How many items one call moves; the next one goes on.
 const AT_MOST: usize = 400;
 
-/// Moves what is over, and says how many items. An item is moved whole or not at all; what somebody
-/// else has moved meanwhile is left to them.
+/// Moves what is over, and says how many items. It looks for some only where the last look at all
+/// claims has passed over some, since a look reads all of them. An item is moved whole or not at
+/// all; what somebody else has moved meanwhile is left to them.
 pub(super) async fn put_away(ledger: &DynamoLedger) -> Result<usize, LedgerError> {
+    if !ledger.may_put_away.load(Ordering::Relaxed) {
+        return Ok(0);
+    }
     let mut over = queries::claims_over(ledger).await?;
     over.truncate(AT_MOST);
     for items in over.chunks(AT_ONCE) {

@@ -1,6 +1,7 @@
 //! Strongly consistent reads.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
 use outrigger_engine::ports::{Interruption, LaunchMemory, LedgerError, LedgerState, OperatorPause};
@@ -33,12 +34,7 @@ pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerErr
     let intents = query(ledger, Partition::Launches, INTENT_PREFIX, None).await?;
     let (claims, commands, interruptions, (met, taken_back), (seen_resources, health, pause)) =
         Box::pin(futures::future::try_join5(
-            query(
-                ledger,
-                Partition::Cluster,
-                CLAIM_PREFIX,
-                Some(Expression::is_in_neither_state(CLAIMS_OVER)),
-            ),
+            open_claims(ledger),
             query(ledger, Partition::Commands, commands::PREFIX, None),
             query(ledger, Partition::Interrupt, interruptions::PREFIX, None),
             futures::future::try_join(
@@ -64,6 +60,14 @@ pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerErr
         pause,
     };
     Ok(state.with_statements())
+}
+
+/// The claims that are not over. It notes whether others lie beside them.
+async fn open_claims(ledger: &DynamoLedger) -> Result<Vec<Item>, LedgerError> {
+    let filter = Expression::is_in_neither_state(CLAIMS_OVER);
+    let pages = pages(ledger, Partition::Cluster, CLAIM_PREFIX, Some(filter)).await?;
+    ledger.may_put_away.store(pages.passed_over > 0, Ordering::Relaxed);
+    Ok(pages.items)
 }
 
 /// The open launches of schema 1, which lay beside the claims.
@@ -200,15 +204,33 @@ async fn get_batch(
     ))
 }
 
-/// All items whose sort key begins with `prefix`, and which pass the filter. A page that fails
-/// fails the whole: half a list is no list.
+/// All items whose sort key begins with `prefix`, and which pass the filter.
 pub(super) async fn query(
     ledger: &DynamoLedger,
     partition: Partition,
     prefix: &str,
     filter: Option<Expression>,
 ) -> Result<Vec<Item>, LedgerError> {
-    let mut items = Vec::new();
+    Ok(pages(ledger, partition, prefix, filter).await?.items)
+}
+
+/// What a query has come to.
+#[derive(Default)]
+struct Pages {
+    items: Vec<Item>,
+    /// How many items did not pass the filter.
+    passed_over: usize,
+}
+
+/// [`query`], and what it did not return. A page that fails fails the whole: half a list is no
+/// list.
+async fn pages(
+    ledger: &DynamoLedger,
+    partition: Partition,
+    prefix: &str,
+    filter: Option<Expression>,
+) -> Result<Pages, LedgerError> {
+    let mut pages = Pages::default();
     let mut start: Option<HashMap<String, AttributeValue>> = None;
     loop {
         let mut query = ledger
@@ -232,10 +254,12 @@ pub(super) async fn query(
             }
         }
         let page = query.send().await.map_err(|error| errors::ledger(format!("list {prefix}"), error))?;
-        items.extend(page.items.unwrap_or_default().into_iter().map(Item::from_attributes));
+        let passed_over = usize::try_from(page.scanned_count - page.count).unwrap_or_default();
+        pages.passed_over += passed_over;
+        pages.items.extend(page.items.unwrap_or_default().into_iter().map(Item::from_attributes));
         start = page.last_evaluated_key.filter(|key| !key.is_empty());
         if start.is_none() {
-            return Ok(items);
+            return Ok(pages);
         }
     }
 }

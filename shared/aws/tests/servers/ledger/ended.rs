@@ -84,3 +84,22 @@ async fn what_is_over_lies_where_no_tick_reads_and_is_found_by_its_name() {
     assert!(matches!(again, Err(LedgerError::Conflict { .. })), "{again:?}");
     assert_eq!(rig.ledger.put_away().await.unwrap(), 0, "all of it is put away");
 }
+
+/// A look for what is over reads all claims: 3 MB of a thousand, each minute.
+#[tokio::test]
+async fn where_a_look_has_passed_nothing_over_nothing_is_looked_for() {
+    let rig = bound().await;
+    let lease = rig.ledger.acquire("provision", "a", at(0), TTL).await.unwrap().unwrap();
+    rig.ledger.prepare(&lease, &launch("i", 0, 2)).await.unwrap();
+    rig.ledger.mark_sent(&lease, "i", at(2)).await.unwrap();
+    let (proxied, proxy) = rig.through_proxy("Query").await;
+    proxied.load().await.unwrap();
+    proxy.lose_next(1);
+    assert_eq!((proxied.put_away().await.unwrap(), proxy.lost()), (0, 0), "it has asked for nothing");
+    proxy.lose_next(0);
+    rig.ledger.resolve("i", &[launched("i-000", "i-1"), failed("i-001")], at(4)).await.unwrap();
+    assert_eq!(proxied.put_away().await.unwrap(), 0, "it has not seen that yet");
+    proxied.load().await.unwrap();
+    assert_eq!(proxied.put_away().await.unwrap(), 1);
+    assert_eq!(rig.keys("cluster", "claim#").await, ["claim#i-000"]);
+}
