@@ -6,6 +6,7 @@
 
 mod aws;
 mod cache;
+mod cloudformation;
 mod control_plane;
 mod door;
 mod ec2;
@@ -35,6 +36,7 @@ mod tools;
 
 pub use aws::{ACCOUNT, Aws, REGION, parameter};
 pub use cache::Cache;
+pub use cloudformation::Packages;
 pub use door::Door;
 pub use ec2::{Ec2Model, Fault};
 pub use event_source::queue_event;

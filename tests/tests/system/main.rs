@@ -14,6 +14,7 @@ mod crashes;
 mod definitions;
 mod deleted_pools;
 mod deletion_costs;
+mod deployment;
 mod disruption;
 mod doctor;
 mod ending;

@@ -1,0 +1,77 @@
+//! A stack of template.yaml, deployed with SAM from what `sam build` made, on moto's
+//! `CloudFormation`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::aws::REGION;
+use crate::cache::Cache;
+use crate::options::Options;
+use crate::stack::Stack;
+use crate::tools::Tools;
+
+/// The program that plays `CloudFormation`'s transform.
+const PROGRAM: &str = include_str!("cloudformation.py");
+/// Where SAM puts the packages.
+const PACKAGES: &str = "packages";
+
+/// The template with its packages in S3.
+pub struct Packages<'s> {
+    stack: &'s Stack,
+    folder: TempDir,
+}
+
+impl<'s> Packages<'s> {
+    /// Packages the functions with SAM. Errors where `cargo xtask build` has not been run.
+    pub fn new(stack: &'s Stack) -> Result<Self> {
+        let built = Options::default().checkout.join(".aws-sam/build/template.yaml");
+        ensure!(built.is_file(), "{} does not exist; run `cargo xtask build` first", built.display());
+        stack.aws().create_bucket(PACKAGES)?;
+        let packages = Self { stack, folder: tempfile::tempdir()? };
+        let sam = Tools::ensure_sam(&Cache::open()?)?;
+        let mut command = Command::new(sam.join("sam"));
+        command.args(["package", "--use-json", "--s3-bucket", PACKAGES]);
+        command.arg("--template-file").arg(built).arg("--output-template-file").arg(packages.template());
+        command.env("AWS_ENDPOINT_URL", &stack.state().endpoints.aws).env("SAM_CLI_TELEMETRY", "0");
+        output(as_deployer(&mut command))?;
+        Ok(packages)
+    }
+
+    fn template(&self) -> PathBuf {
+        self.folder.path().join("packaged.json")
+    }
+
+    /// Creates a stack of this name. Returns what came of it: its `status`, the `types` of its
+    /// resources, the names of those `resources` that moto names, and its `functions`, each with
+    /// `environment`, `memory`, `timeout` and the digest of its `bootstrap`; all by logical id.
+    pub fn deploy(&self, name: &str, parameters: &BTreeMap<String, String>) -> Result<Value> {
+        let endpoint = &self.stack.state().endpoints.aws;
+        let program = self.folder.path().join("cloudformation.py");
+        fs::write(&program, PROGRAM)?;
+        let mut command = Command::new(self.stack.tools().moto.join("python"));
+        command.arg(program).arg(self.template()).args([endpoint, name]).arg(json!(parameters).to_string());
+        let answer = output(as_deployer(&mut command))?;
+        serde_json::from_str(&answer).with_context(|| format!("reading what came of the stack: {answer}"))
+    }
+}
+
+fn as_deployer(command: &mut Command) -> &mut Command {
+    command
+        .env("AWS_ACCESS_KEY_ID", "test")
+        .env("AWS_SECRET_ACCESS_KEY", "test")
+        .env("AWS_DEFAULT_REGION", REGION)
+}
+
+fn output(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("running {command:?}"))?;
+    if !output.status.success() {
+        bail!("{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
