@@ -5,7 +5,8 @@ use std::ffi::OsStr;
 use anyhow::Result;
 
 use crate::command::{member, program, run, target_directory, workspace};
-use crate::{template, tests};
+use crate::template::Architecture;
+use crate::{package, template, tests};
 
 /// The programs that system tests and people use beside the functions.
 const PROGRAMS: [&str; 4] = ["outrigger", "stack", "ticker", "node-agent"];
@@ -16,10 +17,11 @@ pub(crate) fn programs() -> Result<()> {
     run(workspace("build")?.args(PROGRAMS.iter().flat_map(|program| ["--bin", program])))
 }
 
-/// The programs and every test.
+/// The programs and every test, and a release for this machine, which a test deploys.
 pub(crate) fn everything() -> Result<()> {
     tests::build()?;
-    programs()
+    programs()?;
+    package::assemble(Architecture::of_this_machine()?).map(drop)
 }
 
 /// Runs the measurements.

@@ -5,6 +5,7 @@ mod check;
 mod command;
 mod crds;
 mod dependencies;
+mod package;
 mod prose;
 mod sources;
 mod stack;
@@ -44,6 +45,13 @@ enum Chore {
     Check,
     /// Build the functions with `sam build`, and the command `outrigger`.
     Build,
+    /// Make a release that deploys without Rust, in the folder dist: packages, template, the
+    /// cluster's side, a list of what is in it, checksums.
+    Package {
+        /// The processors that its functions run on
+        #[arg(long = "architecture", value_enum, default_values = ["x86_64", "arm64"])]
+        architectures: Vec<template::Architecture>,
+    },
     /// Check template.yaml with SAM and cfn-lint.
     Validate,
     /// Compare infra/kubernetes/crds with what the command prints, or write it.
@@ -114,6 +122,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Soak => steps::soak(),
         Chore::Check => steps::run(&steps::CHECK.iter().collect::<Vec<_>>(), &[]),
         Chore::Build => build::programs(),
+        Chore::Package { architectures } => package::run(&architectures),
         Chore::Validate => template::validate(),
         Chore::Crds { write } => crds::run(write),
         Chore::Tools => stack::tools(),

@@ -3,16 +3,54 @@
 use std::ffi::OsString;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
 
 use crate::command::{program, run};
 use crate::stack::{Tools, installed};
+
+/// The processors that Lambda runs functions on.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Architecture {
+    /// Intel's and AMD's.
+    #[value(name = "x86_64")]
+    X86,
+    /// Graviton's.
+    #[value(name = "arm64")]
+    Arm,
+}
+
+impl Architecture {
+    /// Those of this machine, for which plain cargo builds.
+    pub(crate) fn of_this_machine() -> Result<Self> {
+        match std::env::consts::ARCH {
+            "x86_64" => Ok(Self::X86),
+            "aarch64" => Ok(Self::Arm),
+            other => bail!("Lambda runs nothing on {other}"),
+        }
+    }
+
+    /// As the template's parameter and the Makefile's variable say it.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::X86 => "x86_64",
+            Self::Arm => "arm64",
+        }
+    }
+}
 
 /// Builds the functions into .aws-sam/build, with the cargo that has compiled everything for the
 /// tests already: with cargo-lambda's own linker every dependency would be compiled once more.
 pub(crate) fn build() -> Result<()> {
     let tools = installed()?;
     run(sam(&tools)?.arg("build").env("BUILDER", "cargo build"))
+}
+
+/// Builds the functions for these processors with cargo-lambda, as a release has them: for every
+/// Amazon Linux 2023, and stripped.
+pub(crate) fn build_for(architecture: Architecture) -> Result<()> {
+    let tools = installed()?;
+    run(sam(&tools)?.arg("build").env("ARCHITECTURE", architecture.as_str()))
 }
 
 /// Checks the template.

@@ -1,4 +1,4 @@
-//! A stack of template.yaml, deployed with SAM from what `sam build` made, on moto's
+//! A stack of a release, deployed with SAM as somebody without Rust does, on moto's
 //! `CloudFormation`.
 
 use std::collections::BTreeMap;
@@ -28,16 +28,19 @@ pub struct Packages<'s> {
 }
 
 impl<'s> Packages<'s> {
-    /// Packages the functions with SAM. Errors where `cargo xtask build` has not been run.
-    pub fn new(stack: &'s Stack) -> Result<Self> {
-        let built = Options::default().checkout.join(".aws-sam/build/template.yaml");
-        ensure!(built.is_file(), "{} does not exist; run `cargo xtask build` first", built.display());
+    /// Takes the packages of the release that `cargo xtask test build` has made. Errors where there
+    /// is none.
+    pub fn of_release(stack: &'s Stack) -> Result<Self> {
+        let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86_64" };
+        let release = Options::default().checkout.join(format!("dist/outrigger-{architecture}"));
+        let template = release.join("template.yaml");
+        ensure!(template.is_file(), "{} does not exist; run `cargo xtask test build`", template.display());
         stack.aws().create_bucket(PACKAGES)?;
         let packages = Self { stack, folder: tempfile::tempdir()? };
         let sam = Tools::ensure_sam(&Cache::open()?)?;
         let mut command = Command::new(sam.join("sam"));
         command.args(["package", "--use-json", "--s3-bucket", PACKAGES]);
-        command.arg("--template-file").arg(built).arg("--output-template-file").arg(packages.template());
+        command.arg("--template-file").arg(template).arg("--output-template-file").arg(packages.template());
         command.env("AWS_ENDPOINT_URL", &stack.state().endpoints.aws).env("SAM_CLI_TELEMETRY", "0");
         output(as_deployer(&mut command))?;
         Ok(packages)

@@ -1,4 +1,4 @@
-//! template.yaml, deployed with SAM on moto's CloudFormation: what each function runs with there is
+//! A release, deployed with SAM on moto's CloudFormation: what each function runs with there is
 //! what these tests run it with.
 
 use std::collections::BTreeMap;
@@ -46,9 +46,9 @@ fn expected(made: &Value, function: &Function, parameters: &BTreeMap<String, Str
 }
 
 #[test]
-fn the_template_and_its_packages_make_a_stack() {
+fn a_release_makes_a_stack() {
     let stack = Stack::start(Options::default()).unwrap();
-    let packages = Packages::new(&stack).unwrap();
+    let packages = Packages::of_release(&stack).unwrap();
     let aws = stack.aws();
     for (name, more) in [
         ("outrigger-plain", &[][..]),
