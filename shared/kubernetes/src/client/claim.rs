@@ -18,9 +18,7 @@ const NODE_CLAIMS: Collection<'_> = Collection::new("list NodeClaims", "/apis/ka
 /// Our objects and what they show; none where the definition is not installed. A version that is no
 /// number counts as 0, which is older than any, so that the object is written again.
 pub(super) async fn mirrors(transport: &Transport) -> Result<BTreeMap<String, Mirror>, ClusterError> {
-    let take = |mirrors: &mut BTreeMap<String, Mirror>, json: &str| {
-        let object: Value = serde_json::from_str(json)
-            .map_err(|error| unreadable(NODE_CLAIMS.attempted.into(), error.into()))?;
+    gather(transport, |mirrors: &mut BTreeMap<String, Mirror>, object| {
         let metadata = object.get("metadata");
         let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
         let field = |name: &str| text(metadata.and_then(|metadata| metadata.get(name)));
@@ -33,35 +31,41 @@ pub(super) async fn mirrors(transport: &Transport) -> Result<BTreeMap<String, Mi
                 deleting: field("deletionTimestamp").is_some(),
                 do_not_disrupt: annotation(labels::DO_NOT_DISRUPT),
                 delete_anyway: annotation(labels::DELETE_ANYWAY).as_deref() == Some("true"),
-                owner: owners(&object).into_iter().next().map(|owner| owner.uid),
+                owner: owners(object).into_iter().next().map(|owner| owner.uid),
             };
             mirrors.insert(name, mirror);
         }
-        Ok(())
-    };
-    match collect(transport, &NODE_CLAIMS, take).await {
-        Ok((mirrors, _)) => Ok(mirrors),
-        Err(error) if refusal(&error) == Some(404) => Ok(BTreeMap::new()),
-        Err(error) => Err(error),
-    }
+    })
+    .await
 }
 
 /// All objects, whosever they are; none where the definition is not installed.
 pub(super) async fn all(transport: &Transport) -> Result<Vec<NodeClaimRef>, ClusterError> {
-    let take = |claims: &mut Vec<NodeClaimRef>, json: &str| {
-        let object: Value = serde_json::from_str(json)
-            .map_err(|error| unreadable(NODE_CLAIMS.attempted.into(), error.into()))?;
+    gather(transport, |claims: &mut Vec<NodeClaimRef>, object| {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         claims.push(NodeClaimRef {
             name: text("/metadata/name").unwrap_or_default(),
             provider_id: text("/status/providerID").unwrap_or_default(),
             deleting: text("/metadata/deletionTimestamp").is_some(),
         });
+    })
+    .await
+}
+
+/// What is taken of each object; nothing where the definition is not installed.
+async fn gather<T: Default + Send>(
+    transport: &Transport,
+    take: impl Fn(&mut T, &Value) + Send + Sync,
+) -> Result<T, ClusterError> {
+    let read = |gathered: &mut T, json: &str| {
+        let object = serde_json::from_str(json)
+            .map_err(|error| unreadable(NODE_CLAIMS.attempted.into(), error.into()))?;
+        take(gathered, &object);
         Ok(())
     };
-    match collect(transport, &NODE_CLAIMS, take).await {
-        Ok((claims, _)) => Ok(claims),
-        Err(error) if refusal(&error) == Some(404) => Ok(Vec::new()),
+    match collect(transport, &NODE_CLAIMS, read).await {
+        Ok((gathered, _)) => Ok(gathered),
+        Err(error) if refusal(&error) == Some(404) => Ok(T::default()),
         Err(error) => Err(error),
     }
 }
