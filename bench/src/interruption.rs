@@ -130,7 +130,7 @@ fn node(kubernetes: &Kubernetes, number: usize) -> Result<()> {
     kubernetes.create("/api/v1/nodes", &node).map(drop)
 }
 
-/// As large as a claim is: 60 types and 20 pods.
+/// As large as a claim may be: 60 types, and 20 pods that have found room on it.
 fn claim(number: usize) -> NodeClaim {
     let pod = |index: usize| NominatedPod {
         pod: fixtures::pod_ref(&format!("web-6d4cf56db6-{number:05}{index:02}")),
@@ -165,6 +165,7 @@ fn item(uid: &str, claim: &NodeClaim) -> Result<Value> {
         "state": {"S": "Initialized"},
         "version": {"N": claim.version.to_string()},
         "intent": {"S": claim.intent},
+        "instance": {"S": claim.instance_id()},
     }}}))
 }
 

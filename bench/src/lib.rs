@@ -5,8 +5,10 @@
 //! [`snapshot`] reads both as the command line does; [`bound`] is the least that any packing costs;
 //! [`figures`] are ours and [`karpenter`]'s results in one form; [`differential`] draws small
 //! clusters on which the two are compared; [`mutations`] are what the optimiser is tried without;
+//! [`bill`] is what the functions themselves cost;
 //! [`columns`] prints rows, and [`exit`] is how the programs end.
 
+pub mod bill;
 pub mod bound;
 pub mod catalogue;
 pub mod columns;

@@ -2,9 +2,9 @@
 //! numbers - from a pod to its fleet request, a function's start, its memory, what it reads.
 
 mod consolidate;
+mod cost;
 mod digests;
 mod interruption;
-mod large_cluster;
 mod latency;
 mod memory;
 mod operators;
@@ -14,7 +14,6 @@ mod search;
 mod sight;
 mod start;
 mod table;
-mod traffic;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -48,8 +47,8 @@ enum What {
     Interruption,
     /// A function's peak memory on a large cluster
     Memory,
-    /// What the functions read of a large cluster, in bytes
-    Traffic,
+    /// What the functions cost in a month, by the size of the cluster and by what goes on in it
+    Cost(cost::CostOptions),
     /// Write a scenario's file
     Scenario(ScenarioOptions),
     /// Our planner and Karpenter's scheduler on random small clusters
@@ -96,7 +95,7 @@ fn run(what: Option<What>) -> Result<()> {
             placing::run()?;
             interruption::run()?;
             memory::run()?;
-            traffic::run()
+            cost::run(&cost::CostOptions::default())
         }
         Some(What::Planner(options)) => planner::run(&options),
         Some(What::Consolidate(options)) => consolidate::run(&options),
@@ -105,7 +104,7 @@ fn run(what: Option<What>) -> Result<()> {
         Some(What::Placing) => placing::run(),
         Some(What::Interruption) => interruption::run(),
         Some(What::Memory) => memory::run(),
-        Some(What::Traffic) => traffic::run(),
+        Some(What::Cost(options)) => cost::run(&options),
         Some(What::Scenario(options)) => write_scenario(options),
         Some(What::Differential(options)) => search::run(&options),
         Some(What::Digests(options)) => digests::run(&options),

@@ -4,23 +4,24 @@
 use std::time::Instant;
 
 use anyhow::Result;
+use outrigger_tests::large_cluster::{PODS_A_NODE, add_unschedulable, load, peak_memory_mib};
 use outrigger_tests::world::{start, tick};
 
-use crate::large_cluster::{NODES, PODS, add_unschedulable, load, peak_memory};
-
+const NODES: usize = 1_000;
 const WAITING: usize = 500;
 
 /// Measures and prints.
 pub(crate) fn run() -> Result<()> {
     let stack = start()?;
-    load(&stack)?;
+    load(&stack, NODES)?;
     add_unschedulable(stack.kubernetes(), WAITING)?;
     let process = stack.start_function("provision", &[])?;
     let began = Instant::now();
     let answer = tick(&stack, "provision")?;
     println!(
-        "provision on {NODES} nodes and {PODS} pods, {WAITING} waiting: peak memory {}, tick {:.1} s, planned {}",
-        peak_memory(&process)?,
+        "provision on {NODES} nodes and {} pods, {WAITING} waiting: peak memory {} MiB, tick {:.1} s, planned {}",
+        NODES * PODS_A_NODE,
+        peak_memory_mib(&process)?,
         began.elapsed().as_secs_f64(),
         answer["pods"]
     );

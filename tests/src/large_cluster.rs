@@ -1,42 +1,62 @@
-//! A cluster of 1,000 nodes and 30,000 pods on the real API server, with objects as large as those
-//! of real clusters.
+//! A cluster of hundreds or thousands of nodes on the real API server, with 30 pods on each, and
+//! objects as large as those of real clusters.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use outrigger_stack::{FunctionProcess, Kubernetes, Stack};
-use outrigger_tests::objects::deployment;
-use outrigger_tests::world::wait_for;
+use anyhow::{Context, Result, ensure};
+use outrigger_stack::{FunctionProcess, Kubernetes, NodeAgentSettings, Stack};
 use serde_json::{Value, json};
 
-pub(crate) const NODES: usize = 1_000;
-pub(crate) const PODS: usize = 30_000;
+use crate::objects::deployment;
+use crate::world::{apply, claims_in, count_unschedulable, tick, wait_for};
+
+/// How many pods each node has.
+pub const PODS_A_NODE: usize = 30;
 const PODS_PATH: &str = "/api/v1/namespaces/default/pods";
 const CREATORS: usize = 8;
 /// Variables of a pod, which are most of its bytes.
 const VARIABLES: usize = 48;
 
-/// Creates the nodes and their pods. They are bound by us, and nothing else shall touch 30,000 of
-/// them on two cores.
-pub(crate) fn load(stack: &Stack) -> Result<()> {
+/// Creates the nodes and their pods. They are bound by us, and nothing else shall touch thousands
+/// of them on two cores.
+pub fn load(stack: &Stack, nodes: usize) -> Result<()> {
+    let pods = nodes * PODS_A_NODE;
     for part in ["kwok", "kube-controller-manager"] {
         stack.kill_part(part)?;
     }
     let kubernetes = stack.kubernetes();
-    side_by_side(NODES, |number| kubernetes.create("/api/v1/nodes", &node(number)))?;
-    eprintln!("creating {PODS} pods; this takes a few minutes");
-    side_by_side(PODS, |number| {
+    side_by_side(nodes, |number| kubernetes.create("/api/v1/nodes", &node(number)))?;
+    eprintln!("creating {pods} pods; this takes {} minutes or more", pods.div_ceil(15_000));
+    side_by_side(pods, |number| {
         let mut pod = pod(&format!("bound-{number}"), &format!("service-{}", number % 300), number % 7);
-        pod["spec"]["nodeName"] = json!(format!("i-{:017x}", number % NODES));
+        pod["spec"]["nodeName"] = json!(format!("i-{:017x}", number % nodes));
         kubernetes.create(PODS_PATH, &pod)
     })
 }
 
+/// One node of ours, without which lifecycle and disrupt have nothing to look at. It is made before
+/// [`load`], which stops what takes part in that.
+pub fn own_node(stack: &Stack) -> Result<()> {
+    apply(stack.kubernetes(), &deployment("own", 1, "500m", "1Gi", &json!({})))?;
+    wait_for("unschedulable pods", 1, Duration::from_secs(60), || count_unschedulable(stack))?;
+    let window = [("OUTRIGGER_POLL_WINDOW_SECONDS", "20")];
+    let _agent = stack.node_agent(NodeAgentSettings::default());
+    let _provision = stack.start_function("provision", &[("OUTRIGGER_POLL_WINDOW_SECONDS", "0")])?;
+    let _lifecycle = stack.start_function("lifecycle", &window)?;
+    tick(stack, "provision")?;
+    let began = Instant::now();
+    while claims_in(stack, "Initialized")? == 0 {
+        ensure!(began.elapsed() < Duration::from_secs(120), "its node is not ready");
+        tick(stack, "lifecycle")?;
+    }
+    Ok(())
+}
+
 /// Creates pods that no node has room for, and waits until kube-scheduler says so.
-pub(crate) fn add_unschedulable(kubernetes: &Kubernetes, count: usize) -> Result<()> {
+pub fn add_unschedulable(kubernetes: &Kubernetes, count: usize) -> Result<()> {
     side_by_side(count, |number| {
         kubernetes.create(PODS_PATH, &pod(&format!("waiting-{number}"), "waiting", number % 7))
     })?;
@@ -47,18 +67,19 @@ pub(crate) fn add_unschedulable(kubernetes: &Kubernetes, count: usize) -> Result
 }
 
 /// The mean size of objects as the API server sends them uncompressed, in bytes.
-pub(crate) fn mean_size(kubernetes: &Kubernetes, path: &str) -> Result<usize> {
+pub fn mean_size(kubernetes: &Kubernetes, path: &str) -> Result<usize> {
     let objects = kubernetes.list(&format!("{path}?limit=200"))?;
     let bytes: usize = objects.iter().map(|object| object.to_string().len()).sum();
     Ok(bytes / objects.len().max(1))
 }
 
-/// The most memory that a function has had, as `/proc` has it.
-pub(crate) fn peak_memory(process: &FunctionProcess) -> Result<String> {
+/// The most memory that a function has had, in MiB, as `/proc` has it.
+pub fn peak_memory_mib(process: &FunctionProcess) -> Result<u64> {
     let pid = process.identity().context("the function has ended")?.pid;
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;
-    Ok(peak.trim().to_owned())
+    let kib: u64 = peak.trim().trim_end_matches(" kB").parse()?;
+    Ok(kib.div_ceil(1024))
 }
 
 /// Calls `make` for each number from several threads.
@@ -99,8 +120,9 @@ fn node(number: usize) -> Value {
             "node.kubernetes.io/instance-type": "m5.2xlarge",
             "topology.kubernetes.io/zone": "us-east-1a",
         }},
-        // Full by cordon: what waits must not fit here.
-        "spec": {"providerID": format!("aws:///us-east-1a/{name}"), "unschedulable": true},
+        // Full by cordon: what waits must not fit here. The node agent would miss an instance of
+        // EC2's behind it.
+        "spec": {"providerID": format!("kwok://{name}"), "unschedulable": true},
         "status": {
             "capacity": resources,
             "allocatable": resources,
