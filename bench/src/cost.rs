@@ -263,7 +263,9 @@ fn report_as_kubelets(kubernetes: &Kubernetes, nodes: usize, ended: &AtomicBool)
         }
         let began = Instant::now();
         let now = jiff::Timestamp::now().to_string();
-        let condition = json!([{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "", "lastHeartbeatTime": now}]);
+        let condition = json!([{
+            "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "",
+            "lastHeartbeatTime": now}]);
         let path = format!("{NODES_PATH}/i-{number:017x}/status");
         if let Err(error) = kubernetes.merge(&path, &json!({"status": {"conditions": condition}})) {
             eprintln!("a kubelet does not report: {error:#}");

@@ -8,7 +8,7 @@ use outrigger_engine::ports::{LedgerError, LedgerState, OperatorPause};
 use outrigger_model::NodeClaim;
 
 use super::expression::Expression;
-use super::item::{INSTANCES, Item, claim_key, names, text};
+use super::item::{INSTANCES, Item, names, text};
 use super::partition::Partition;
 use super::queries::{self, CLAIM_PREFIX, CLAIMS_OVER, INTENT_PREFIX, query, read_claim};
 use super::{DynamoLedger, commands, interruptions};
@@ -99,15 +99,14 @@ async fn by_index(
     ledger: &DynamoLedger,
     instances: &BTreeSet<String>,
 ) -> Result<Vec<NodeClaim>, LedgerError> {
-    let looks = instances.iter().map(|instance| sort_keys_of(ledger, instance));
-    let keys: Vec<String> = try_join_all(looks).await?.into_iter().flatten().collect();
-    let items = queries::items(ledger, Partition::Cluster, &keys).await?;
-    let claims: Vec<NodeClaim> = items.iter().map(read_claim).collect::<Result<_, _>>()?;
-    Ok(claims.into_iter().filter(|claim| !claim.status.state.is_terminal()).collect())
+    let looks = instances.iter().map(|instance| names_of(ledger, instance));
+    let names: Vec<String> = try_join_all(looks).await?.into_iter().flatten().collect();
+    let claims = queries::claims(ledger, &names).await?;
+    Ok(claims.into_values().filter(|claim| !claim.status.state.is_terminal()).collect())
 }
 
-/// The sort keys of the claims of an instance.
-async fn sort_keys_of(ledger: &DynamoLedger, instance: &str) -> Result<Vec<String>, LedgerError> {
+/// The names of the claims of an instance.
+async fn names_of(ledger: &DynamoLedger, instance: &str) -> Result<Vec<String>, LedgerError> {
     let query = ledger
         .client
         .query()
@@ -121,5 +120,5 @@ async fn sort_keys_of(ledger: &DynamoLedger, instance: &str) -> Result<Vec<Strin
     let page = query.send().await;
     let page = page.map_err(|error| errors::ledger(format!("find the claim of {instance}"), error))?;
     let keys = page.items.unwrap_or_default().into_iter().map(|item| Item::from_attributes(item).sort_key());
-    Ok(keys.filter(|key| key.starts_with(&claim_key(""))).collect())
+    Ok(keys.filter_map(|key| key.strip_prefix(CLAIM_PREFIX).map(str::to_owned)).collect())
 }
