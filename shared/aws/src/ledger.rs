@@ -9,6 +9,7 @@
 //! | `cluster`: provision, lifecycle | `meta` | the cluster's name and uid, the schema's version, the generation |
 //! | | `lease#<function>` | owner, epoch, expiry |
 //! | | `claim#<name>` | a NodeClaim: JSON in `body`; `state` and `version` stand beside it for conditions |
+//! | | `revision#<number>`, `revision#several` | counters that writes of claims raise |
 //! | | `ice#<capacity type>#<instance type>#<zone>` | an offering that could not be had |
 //! | | `health` | how launches have fared lately: JSON in `body`, its `version` beside it |
 //! | | `memory#<instance type>#<image>` | the least memory that a node of the type was seen to have |
@@ -26,7 +27,8 @@
 //! | | `ice#<capacity type>#<instance type>#<zone>` | an offering that EC2 has taken back |
 //!
 //! What is over, no tick reads. A claim with an instance has its id beside the body, and the index
-//! `instances` finds it by that.
+//! `instances` finds it by that. Each write of claims raises a counter, by which a process sees
+//! which of those that it remembers to read again.
 //!
 //! Every write of a function's is conditional, every read but of the index strongly consistent, and
 //! there is no Scan. A write whose answer was lost is told apart from one that never happened by
@@ -46,12 +48,14 @@ mod launches;
 mod leases;
 mod lifecycle_memory;
 mod meta;
+mod open_claims;
 mod operator_pause;
 mod outcomes;
 mod packing;
 mod partition;
 mod queries;
 mod reports;
+mod revisions;
 mod single_write;
 mod transaction;
 mod unavailable;
@@ -66,6 +70,7 @@ use outrigger_engine::ports::{Ledger, LedgerError, LedgerState};
 
 use crate::Aws;
 use item::Item;
+use open_claims::ClaimsMemory;
 use partition::Partition;
 
 /// The ledger of one cluster in a DynamoDB table.
@@ -77,6 +82,7 @@ pub struct DynamoLedger {
     uid: String,
     /// Whether claims that are over lie beside the others, as far as the last look has shown.
     may_put_away: Arc<AtomicBool>,
+    claims: Arc<ClaimsMemory>,
 }
 
 impl DynamoLedger {
@@ -93,6 +99,7 @@ impl DynamoLedger {
             cluster: cluster.into(),
             uid: uid.into(),
             may_put_away: Arc::new(AtomicBool::new(true)),
+            claims: Arc::default(),
         }
     }
 

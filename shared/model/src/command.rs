@@ -39,8 +39,9 @@ pub struct Command {
 }
 
 impl Command {
-    /// DynamoDB takes 100 items in one transaction; the command and the lease are two of them.
-    pub const MAX_CLAIMS: usize = 98;
+    /// DynamoDB takes 100 items in one transaction; the command, the lease and the revision of
+    /// claims are three of them.
+    pub const MAX_CLAIMS: usize = 97;
 
     /// A command that nobody has written yet.
     pub fn new(

@@ -67,9 +67,9 @@ const PROVISION: Row = (
 const DISRUPT: Row = (
     "disrupt",
     &[
-        // What is proposed now becomes a command in 15 s, which asks for these.
+        // What is proposed now becomes a command in 15 s, which asks for it.
         ("events:PutEvents", Unasked),
-        ("dynamodb:BatchGetItem", Unasked),
+        ("dynamodb:BatchGetItem", Stops),
         ("dynamodb:ConditionCheckItem", Stops),
         ("dynamodb:GetItem", Stops),
         ("dynamodb:PutItem", Stops),
@@ -90,7 +90,7 @@ const DISRUPT: Row = (
 const LIFECYCLE: Row = (
     "lifecycle",
     &[
-        ("dynamodb:BatchGetItem", Unasked),
+        ("dynamodb:BatchGetItem", Stops),
         ("dynamodb:ConditionCheckItem", Stops),
         ("dynamodb:DeleteItem", Unasked),
         ("dynamodb:GetItem", Stops),

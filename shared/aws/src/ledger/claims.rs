@@ -8,7 +8,6 @@ use outrigger_model::NodeClaim;
 use super::expression::Expression;
 use super::item::{Item, free, names, number};
 use super::partition::Partition;
-use super::single_write::{ConditionalWrite, put_if};
 use super::transaction::{ItemName, Transacted, TransactionItem, write};
 use super::{DynamoLedger, ended, leases, meta, queries};
 
@@ -55,11 +54,7 @@ impl Claims for DynamoLedger {
     /// With a lease, in one transaction with the check that it is ours.
     async fn update_claim(&self, claim: &NodeClaim, lease: Option<&Lease>) -> Result<NodeClaim, LedgerError> {
         let next = claim.in_next_version();
-        let attempted = match lease {
-            None => write_over(self, claim.version, &next).await,
-            Some(lease) => write_over_while_held(self, claim.version, &next, lease).await,
-        };
-        let Err(error) = attempted else { return Ok(next) };
+        let Err(error) = write_over(self, claim.version, &next, lease).await else { return Ok(next) };
         // Whether an answer was lost or the SDK met itself, what stands there decides.
         match queries::claim(self, &claim.name).await {
             Ok(Some(stored)) if stored == free(&next) => Ok(next),
@@ -76,25 +71,16 @@ fn conflict(claim: &NodeClaim) -> LedgerError {
     LedgerError::Conflict { what: format!("claim {}", claim.name) }
 }
 
-/// Writes a claim over the version that was read.
-async fn write_over(ledger: &DynamoLedger, read: u64, next: &NodeClaim) -> Result<(), LedgerError> {
-    let item = item(ledger, next, Timestamp::now())?;
-    let attempted = format!("write claim {}", next.name);
-    match put_if(ledger, item, &Expression::is_at_version(read), attempted).await? {
-        ConditionalWrite::Written => Ok(()),
-        ConditionalWrite::Refused => Err(conflict(next)),
-    }
-}
-
-/// [`write_over`] while a lease is held.
-async fn write_over_while_held(
+/// Writes a claim over the version that was read, while the lease is held, where there is one.
+async fn write_over(
     ledger: &DynamoLedger,
     read: u64,
     next: &NodeClaim,
-    lease: &Lease,
+    lease: Option<&Lease>,
 ) -> Result<(), LedgerError> {
     let now = Timestamp::now();
-    let items = vec![leases::still_held(ledger, lease), replace(ledger, next, read, now)?];
+    let mut items: Vec<_> = lease.map(|lease| leases::still_held(ledger, lease)).into_iter().collect();
+    items.push(replace(ledger, next, read, now)?);
     let purpose = format!("claim {} at version {} at {now}", next.name, next.version);
     match write(ledger, &purpose, items).await? {
         Transacted::Written => Ok(()),

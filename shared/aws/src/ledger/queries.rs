@@ -1,7 +1,6 @@
 //! Strongly consistent reads.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
 
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
 use outrigger_engine::ports::{Interruption, LaunchMemory, LedgerError, LedgerState, OperatorPause};
@@ -10,6 +9,7 @@ use outrigger_model::{Intent, NodeClaim};
 use super::DynamoLedger;
 use super::expression::Expression;
 use super::item::{Attributes, Item, claim_key, intent_key, names, text};
+use super::open_claims::open_claims;
 use super::partition::Partition;
 use super::{commands, interruptions, lifecycle_memory, meta, unavailable};
 use crate::errors;
@@ -50,7 +50,7 @@ pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerErr
         .await?;
     let state = LedgerState {
         generation,
-        claims: claims.iter().map(read_claim).collect::<Result<_, _>>()?,
+        claims,
         commands: commands.iter().filter_map(Item::body_if_readable).collect(),
         interruptions: interruptions.iter().filter_map(Item::body_if_readable).collect(),
         intents: intents.iter().map(Item::body).collect::<Result<_, _>>()?,
@@ -60,14 +60,6 @@ pub(super) async fn load(ledger: &DynamoLedger) -> Result<LedgerState, LedgerErr
         pause,
     };
     Ok(state.with_statements())
-}
-
-/// The claims that are not over. It notes whether others lie beside them.
-async fn open_claims(ledger: &DynamoLedger) -> Result<Vec<Item>, LedgerError> {
-    let filter = Expression::is_in_neither_state(CLAIMS_OVER);
-    let pages = pages(ledger, Partition::Cluster, CLAIM_PREFIX, Some(filter)).await?;
-    ledger.may_put_away.store(pages.passed_over > 0, Ordering::Relaxed);
-    Ok(pages.items)
 }
 
 /// The open launches of schema 1, which lay beside the claims.
@@ -216,15 +208,15 @@ pub(super) async fn query(
 
 /// What a query has come to.
 #[derive(Default)]
-struct Pages {
-    items: Vec<Item>,
+pub(super) struct Pages {
+    pub(super) items: Vec<Item>,
     /// How many items did not pass the filter.
-    passed_over: usize,
+    pub(super) passed_over: usize,
 }
 
 /// [`query`], and what it did not return. A page that fails fails the whole: half a list is no
 /// list.
-async fn pages(
+pub(super) async fn pages(
     ledger: &DynamoLedger,
     partition: Partition,
     prefix: &str,

@@ -11,6 +11,8 @@ use outrigger_engine::ports::LedgerError;
 use super::DynamoLedger;
 use super::expression::Expression;
 use super::item::Item;
+use super::queries::CLAIM_PREFIX;
+use super::revisions;
 use crate::errors;
 
 /// Two transactions on one item make DynamoDB cancel one of them; the loser tries again this often.
@@ -34,6 +36,8 @@ pub(super) enum ItemName {
     Intent,
     /// A claim.
     Claim,
+    /// A counter that writes of claims raise.
+    Revision,
     /// A command.
     Command,
     /// Something that a function remembers.
@@ -48,7 +52,7 @@ pub(super) struct TransactionItem {
 
 enum Action {
     Put { item: Item, condition: Option<Expression> },
-    Update { key: Item, change: Expression, condition: Expression },
+    Update { key: Item, change: Expression, condition: Option<Expression> },
     Delete { key: Item, condition: Expression },
     Check { key: Item, condition: Expression },
 }
@@ -71,7 +75,12 @@ impl TransactionItem {
         change: Expression,
         condition: Expression,
     ) -> Self {
-        Self { name, action: Action::Update { key, change, condition } }
+        Self { name, action: Action::Update { key, change, condition: Some(condition) } }
+    }
+
+    /// Changes the item of this key, whatever is there.
+    pub(super) const fn update(name: ItemName, key: Item, change: Expression) -> Self {
+        Self { name, action: Action::Update { key, change, condition: None } }
     }
 
     /// Deletes the item of this key, if it meets the condition.
@@ -82,6 +91,18 @@ impl TransactionItem {
     /// Leaves the item of this key as it is, and asks that it meets the condition.
     pub(super) const fn check(name: ItemName, key: Item, condition: Expression) -> Self {
         Self { name, action: Action::Check { key, condition } }
+    }
+}
+
+impl TransactionItem {
+    /// The claim that it writes, by name.
+    fn claim(&self) -> Option<String> {
+        let (Action::Put { item: key, .. }
+        | Action::Update { key, .. }
+        | Action::Delete { key, .. }
+        | Action::Check { key, .. }) = &self.action;
+        let key = (self.name == ItemName::Claim).then(|| key.sort_key())?;
+        key.strip_prefix(CLAIM_PREFIX).map(str::to_owned)
     }
 }
 
@@ -101,13 +122,16 @@ impl Action {
                 request.put(built(put.build())?)
             }
             Self::Update { key, change, condition } => {
-                let text = condition.text.clone();
-                let placeholders = condition.and_placeholders_of(&change);
+                let text = condition.as_ref().map(|condition| condition.text.clone());
+                let placeholders = match condition {
+                    Some(condition) => condition.and_placeholders_of(&change),
+                    None => change.clone(),
+                };
                 let update = Update::builder()
                     .table_name(table)
                     .set_key(Some(key.into_attributes()))
                     .update_expression(change.text)
-                    .condition_expression(text)
+                    .set_condition_expression(text)
                     .set_expression_attribute_names(placeholders.names())
                     .set_expression_attribute_values(placeholders.values());
                 request.update(built(update.build())?)
@@ -181,7 +205,8 @@ impl Refusal {
     }
 }
 
-/// Writes all items or none. `purpose` names the transaction in errors.
+/// Writes all items or none, and raises the revision of the claims among them. `purpose` names the
+/// transaction in errors.
 ///
 /// The SDK gives each request a client token, under which its attempts are one. A later request for
 /// the same meets what the first has written in its conditions, and its caller looks at what stands
@@ -189,8 +214,13 @@ impl Refusal {
 pub(super) async fn write(
     ledger: &DynamoLedger,
     purpose: &str,
-    items: Vec<TransactionItem>,
+    mut items: Vec<TransactionItem>,
 ) -> Result<Transacted, LedgerError> {
+    // The generation says as much.
+    if items.iter().all(|item| item.name != ItemName::Meta) {
+        let claims: Vec<String> = items.iter().filter_map(TransactionItem::claim).collect();
+        items.extend(revisions::raised(ledger, &claims));
+    }
     let attempted = || format!("write {purpose}");
     let names: Vec<ItemName> = items.iter().map(|item| item.name.clone()).collect();
     let requests = items
