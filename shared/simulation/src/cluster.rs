@@ -202,9 +202,15 @@ impl Objects {
         self.closed_at.get(node).copied()
     }
 
-    /// What `kubectl get nodes,pods -A -o wide` shows, ages aside.
+    /// What `kubectl get nodes,pods,pdb -A -o wide` shows, ages aside, and what NodePools and their
+    /// like ask for.
     pub(crate) fn glance(&self) -> Glance {
         let mut hasher = DefaultHasher::new();
+        for budget in self.disruption_budgets() {
+            (budget.id, budget.is_fully_blocking, budget.disruptions_allowed).hash(&mut hasher);
+        }
+        let Configuration { node_pools, ec2_node_classes, overlays, buffers, .. } = &self.configuration;
+        format!("{node_pools:?} {ec2_node_classes:?} {overlays:?} {buffers:?}").hash(&mut hasher);
         for node in self.nodes.values() {
             (&node.name, node.ready, node.unschedulable, node.deleting).hash(&mut hasher);
         }

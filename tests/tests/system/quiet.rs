@@ -14,6 +14,7 @@ use outrigger_tests::world::{
 };
 use serde_json::{Value, json};
 
+const NODE_POOL: &str = "/apis/karpenter.sh/v1/nodepools/default";
 const UNSCHEDULED: &str = "fieldSelector=spec.nodeName%3D%2Cstatus.phase";
 const ALL_PODS: &str = "fieldSelector=status.phase";
 const CLOSED: &str = "labelSelector=node.kubernetes.io%2Fexclude-from-external-load-balancers";
@@ -126,7 +127,7 @@ fn disrupt_reads_the_whole_cluster_only_once_something_has_changed() {
     drop((provision, lifecycle, agent));
     // While a node is too young, which time alone ends, there is no quiet.
     let impatient = json!({"metadata": {"annotations": {"outrigger.dev/patience": "0"}}});
-    stack.kubernetes().merge("/apis/karpenter.sh/v1/nodepools/default", &impatient).unwrap();
+    stack.kubernetes().merge(NODE_POOL, &impatient).unwrap();
     let nodes = stack.kubernetes().list("/api/v1/nodes").unwrap();
     let node = format!("/api/v1/nodes/{}", nodes[0]["metadata"]["name"].as_str().unwrap());
     let stays = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
@@ -149,10 +150,25 @@ fn disrupt_reads_the_whole_cluster_only_once_something_has_changed() {
     wait_for("running pods", 2, Duration::from_secs(60), || count_in_phase(&stack, "Running")).unwrap();
     let (is_quiet, lists) = disrupt(&stack, &proxy);
     assert!(!is_quiet && whole(&lists), "{lists:#?}");
-    assert!(disrupt(&stack, &proxy).0, "nothing is to be done again");
-    // A node that is cordoned is another.
-    stack.kubernetes().merge(&node, &json!({"spec": {"unschedulable": true}})).unwrap();
-    assert!(!disrupt(&stack, &proxy).0);
+    // Somebody changes a NodePool, forbids that pods are evicted, and cordons a node.
+    let weight = json!({"spec": {"weight": 7}});
+    let budget = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}}});
+    let changes: [(&str, &dyn Fn()); 3] = [
+        ("a NodePool", &|| stack.kubernetes().merge(NODE_POOL, &weight).map(drop).unwrap()),
+        ("a budget", &|| apply(stack.kubernetes(), &budget).unwrap()),
+        ("a node", &|| {
+            stack.kubernetes().merge(&node, &json!({"spec": {"unschedulable": true}})).map(drop).unwrap();
+        }),
+    ];
+    for (what, change) in changes {
+        let is_quiet = || Ok(usize::from(disrupt(&stack, &proxy).0));
+        wait_for("quiet", 1, Duration::from_secs(30), is_quiet).unwrap();
+        change();
+        assert!(!disrupt(&stack, &proxy).0, "{what} has changed");
+    }
     drop(process);
 }
 

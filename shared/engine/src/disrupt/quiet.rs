@@ -12,9 +12,11 @@ use super::rest;
 use crate::error::chain;
 use crate::ports::{Glance, LedgerState, Ports};
 
-/// How long a look is good for at most: NodePools, budgets, annotations and prices may change, of
+/// How long a look is good for at most: annotations, what pods ask for and prices may change, of
 /// which a glance shows nothing.
 pub(super) const LONGEST: SignedDuration = SignedDuration::from_mins(5);
+/// The same of a large cluster, where a look is dear: all of it is read.
+const LONGEST_WHERE_LARGE: SignedDuration = SignedDuration::from_mins(15);
 /// A command that begins sooner is waited for by looking each minute.
 pub(super) const A_TICK: SignedDuration = SignedDuration::from_mins(1);
 
@@ -84,7 +86,8 @@ fn quiet_until(snapshot: &Snapshot, found: &Consolidation) -> Option<Timestamp> 
         return None;
     }
     let waits: Option<Vec<SignedDuration>> = found.commands.iter().map(wait_of).collect();
-    let least = waits?.into_iter().min().unwrap_or(LONGEST).min(LONGEST);
+    let longest = if rest::is_large(snapshot) { LONGEST_WHERE_LARGE } else { LONGEST };
+    let least = waits?.into_iter().min().unwrap_or(longest).min(longest);
     (least > A_TICK).then(|| snapshot.taken_at.saturating_add(least).unwrap_or(snapshot.taken_at))
 }
 
@@ -101,7 +104,7 @@ pub(super) fn wait_of(command: &ConsolidationCommand) -> Option<SignedDuration> 
 
 #[cfg(test)]
 mod tests {
-    use outrigger_model::fixtures::{at, claim};
+    use outrigger_model::fixtures::{at, claim, node};
     use outrigger_model::{Command, TerminationReason};
     use outrigger_policy::disruption::WhyKept;
 
@@ -109,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_is_good_for_five_minutes_at_most_and_ends_before_a_command_begins() {
+    fn a_look_at_a_small_cluster_is_good_for_five_minutes_at_most_and_ends_before_a_command_begins() {
         use WhyKept::{HeldByCommand, NothingCheaper, TimeIsUp, UnknownPrice};
         let held = HeldByCommand { command: "c".into() };
         let table = [
@@ -136,6 +139,16 @@ mod tests {
         let new = Command::new(TerminationReason::Empty, "test", Vec::new(), at(0));
         let at_work = Snapshot { commands: vec![new], ..snapshot };
         assert_eq!(quiet_until(&at_work, &found(Vec::new(), Vec::new())), None);
+    }
+
+    #[test]
+    fn a_look_at_a_large_cluster_is_good_for_a_quarter_of_an_hour() {
+        let nodes = |count| vec![node(Vec::new()); count];
+        for (count, seconds) in [(399, 300), (400, 900)] {
+            let snapshot = Snapshot { nodes: nodes(count), ..Snapshot::empty("c", at(0)) };
+            let until = quiet_until(&snapshot, &found(vec![WhyKept::NothingCheaper], Vec::new()));
+            assert_eq!(until.map(Timestamp::as_second), Some(seconds), "{count}");
+        }
     }
 
     #[test]

@@ -13,12 +13,22 @@ use super::quiet::{A_TICK, LONGEST, wait_of};
 /// One minute of rest for so many nodes.
 const NODES_A_MINUTE: usize = 200;
 
+/// How long a look at a cluster of this size is good for.
+fn longest(snapshot: &Snapshot) -> SignedDuration {
+    let minutes = i64::try_from(snapshot.nodes.len() / NODES_A_MINUTE).unwrap_or(i64::MAX);
+    SignedDuration::from_secs(minutes.saturating_mul(60)).min(LONGEST)
+}
+
+/// Whether a look at the cluster is good for longer than a tick.
+pub(super) fn is_large(snapshot: &Snapshot) -> bool {
+    longest(snapshot) > A_TICK
+}
+
 /// How long nobody need look again after this look; `None` where the next tick must.
 pub(super) fn after(snapshot: &Snapshot, found: &Consolidation) -> Option<Rest> {
-    let minutes = i64::try_from(snapshot.nodes.len() / NODES_A_MINUTE).unwrap_or(i64::MAX);
-    let longest = SignedDuration::from_secs(minutes.saturating_mul(60)).min(LONGEST);
+    let longest = longest(snapshot);
     let begins_now = found.commands.iter().any(|command| command.starts_now);
-    if longest <= A_TICK || begins_now {
+    if !is_large(snapshot) || begins_now {
         return None;
     }
     let staying = staying(snapshot);

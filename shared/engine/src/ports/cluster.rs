@@ -47,8 +47,9 @@ pub trait Cluster: Send + Sync {
     /// point from which [`Cluster::watch`] goes on.
     async fn list(&self, scope: Scope) -> Result<(ClusterState, Cursor), ClusterError>;
 
-    /// What nodes and pods look like from afar. It costs a twentieth of [`Cluster::list`], and may
-    /// be a little old. Labels, annotations and what pods ask for are not in it.
+    /// What nodes, pods and PodDisruptionBudgets look like from afar, and what people wrote of
+    /// NodePools and their like. It costs a twentieth of [`Cluster::list`], and may be a little
+    /// old. Of nodes and pods, labels, annotations and what they ask for are not in it.
     async fn glance(&self) -> Result<Glance, ClusterError>;
 
     /// Changes of nodes and pods from `cursor` on, in the scope of its list: what leaves that is
@@ -249,11 +250,12 @@ pub struct Cursor {
     pub pods: String,
 }
 
-/// What nodes and pods look like from afar.
+/// What the cluster looks like from afar.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Glance {
-    /// A digest of which pods are on which nodes, of how they fare, and of how nodes stand. Two
-    /// that differ mean that something has changed.
+    /// A digest of which pods are on which nodes, of how they fare, of how nodes and budgets
+    /// stand, and of what people wrote of NodePools and their like. Two that differ mean that
+    /// something has changed.
     pub digest: String,
     /// How many pods are on each node, but for those that have completed.
     pub pods: BTreeMap<String, usize>,

@@ -67,6 +67,24 @@ pub(super) async fn read(transport: &Transport) -> Result<Configuration, Cluster
     Ok(configuration)
 }
 
+/// What people wrote of all objects, in a form in which a change shows.
+pub(super) async fn written(transport: &Transport) -> Result<Vec<[String; 1]>, ClusterError> {
+    let (pools, classes, overlays, buffers) = futures::try_join!(
+        objects(transport, &NODE_POOLS),
+        objects(transport, &EC2_NODE_CLASSES),
+        optional(transport, std::slice::from_ref(&NODE_OVERLAYS), "NodeOverlay"),
+        optional(transport, &BUFFERS, "CapacityBuffer"),
+    )?;
+    let needed = pools.into_iter().chain(classes).flatten();
+    let others = [overlays, buffers].into_iter().flat_map(Result::unwrap_or_default);
+    let fields = ["uid", "generation", "labels", "annotations", "deletionTimestamp"];
+    let of_object = |object: Value| {
+        let fields = fields.map(|field| object.pointer(&format!("/metadata/{field}")).cloned());
+        [serde_json::json!(fields).to_string()]
+    };
+    Ok(needed.chain(others).map(of_object).collect())
+}
+
 /// The uids of the NodePools that stay, by name.
 pub(super) async fn node_pool_uids(transport: &Transport) -> Result<BTreeMap<String, String>, ClusterError> {
     let pools = objects(transport, &NODE_POOLS).await?.unwrap_or_default();
