@@ -28,10 +28,22 @@ pub fn outrigger_in(
     kubeconfig: &Path,
     arguments: &[&str],
 ) -> Result<Said> {
+    said(command()?.args(arguments).envs(environment).env("KUBECONFIG", kubeconfig))
+}
+
+/// Runs it in a folder, with the file `kubeconfig` there.
+pub fn outrigger_at(folder: &Path, arguments: &[&str]) -> Result<Said> {
+    said(command()?.args(arguments).current_dir(folder).env("KUBECONFIG", folder.join("kubeconfig")))
+}
+
+fn command() -> Result<Command> {
     let program = outrigger_stack::built("outrigger")?;
     ensure!(program.is_file(), "there is no {}; run `cargo xtask build` first", program.display());
-    let run = Command::new(&program).args(arguments).envs(environment).env("KUBECONFIG", kubeconfig).output();
-    let run = run.with_context(|| format!("running {}", program.display()))?;
+    Ok(Command::new(&program))
+}
+
+fn said(command: &mut Command) -> Result<Said> {
+    let run = command.output().with_context(|| format!("running {command:?}"))?;
     Ok(Said {
         code: run.status.code().context("outrigger was killed")?,
         output: String::from_utf8(run.stdout)?,

@@ -1,5 +1,5 @@
 //! What nodes of kOps' own test clusters start with: derived from what the clusters ask for, it is
-//! what kOps itself has made of that (`examples/kops_clusters.rs`).
+//! what kOps itself has made of that (`tests/src/bin/kops_clusters.rs` fetches it).
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that panics has failed")]
 
 use std::collections::BTreeMap;

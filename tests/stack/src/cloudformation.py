@@ -95,9 +95,10 @@ def main(path, endpoint, stack, parameters):
     for name, resource in template["Resources"].items():
         if resource["Type"] == "AWS::Lambda::Function":
             made[name] = function(functions, s3, resources[name], resource["Properties"]["Code"])
-    status = cloudformation.describe_stacks(StackName=stack)["Stacks"][0]["StackStatus"]
+    described = cloudformation.describe_stacks(StackName=stack)["Stacks"]
     types = {name: resource["Type"] for name, resource in template["Resources"].items()}
-    print(json.dumps({"status": status, "types": types, "resources": resources, "functions": made}))
+    answer = {"types": types, "resources": resources, "functions": made, "described": {"Stacks": described}}
+    print(json.dumps(answer, default=str))
 
 
 def function(functions, s3, name, code):

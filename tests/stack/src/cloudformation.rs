@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::aws::REGION;
 use crate::cache::Cache;
+use crate::made::Made;
 use crate::options::Options;
 use crate::stack::Stack;
 use crate::tools::Tools;
@@ -50,10 +51,8 @@ impl<'s> Packages<'s> {
         self.folder.path().join("packaged.json")
     }
 
-    /// Creates a stack of this name. Returns what came of it: its `status`, the `types` of its
-    /// resources, the names of those `resources` that moto names, and its `functions`, each with
-    /// `environment`, `memory`, `timeout` and the digest of its `bootstrap`; all by logical id.
-    pub fn deploy(&self, name: &str, parameters: &BTreeMap<String, String>) -> Result<Value> {
+    /// Creates a stack of this name.
+    pub fn deploy(&self, name: &str, parameters: &BTreeMap<String, String>) -> Result<Made> {
         let endpoint = &self.stack.state().endpoints.aws;
         let program = self.folder.path().join("cloudformation.py");
         fs::write(&program, PROGRAM)?;

@@ -11,7 +11,7 @@ mod refusal;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::thread;
 use std::time::Duration;
 
@@ -59,21 +59,31 @@ pub struct Door {
 struct Shared {
     behind: Behind,
     http: Http,
-    roles: BTreeMap<String, Role>,
     model: Ec2Model,
-    authenticator: Authenticator,
+    rights: RwLock<Rights>,
     refusals: Mutex<Vec<String>>,
     /// What a test has taken from a role: the function and the action.
     taken: Mutex<Option<(String, String)>>,
 }
 
+/// What callers may do.
+struct Rights {
+    roles: BTreeMap<String, Role>,
+    authenticator: Authenticator,
+}
+
+impl Rights {
+    fn new(deployed: &Deployed) -> Result<Self> {
+        let roles = FUNCTIONS.iter().map(|one| Ok((one.name.to_owned(), deployed.role(one.name)?)));
+        Ok(Self { roles: roles.collect::<Result<_>>()?, authenticator: Authenticator::new(deployed)? })
+    }
+}
+
 impl Door {
     /// Opens it on a port.
     pub(crate) fn open(port: u16, behind: Behind, deployed: &Deployed, model: Ec2Model) -> Result<Self> {
-        let roles = FUNCTIONS.iter().map(|one| Ok((one.name.to_owned(), deployed.role(one.name)?)));
         let shared = Arc::new(Shared {
-            roles: roles.collect::<Result<_>>()?,
-            authenticator: Authenticator::new(deployed)?,
+            rights: RwLock::new(Rights::new(deployed)?),
             http: Http::plain(LONGEST_ANSWER),
             refusals: Mutex::default(),
             taken: Mutex::default(),
@@ -108,9 +118,16 @@ impl Door {
         Self::open(port, behind, &deployed(state)?, Ec2Model::installed(&tools.moto)?)
     }
 
+    /// Goes by the roles of another deployment from now on.
+    pub(crate) fn enforce(&self, deployed: &Deployed) -> Result<()> {
+        *self.shared.rights.write().unwrap_or_else(PoisonError::into_inner) = Rights::new(deployed)?;
+        Ok(())
+    }
+
     /// The actions that a function's role allows.
     pub(crate) fn actions(&self, function: &str) -> BTreeSet<String> {
-        let role = self.shared.roles.get(function);
+        let rights = self.shared.rights();
+        let role = rights.roles.get(function);
         role.into_iter().flat_map(|role| role.actions().map(str::to_owned)).collect()
     }
 
@@ -135,6 +152,10 @@ impl Drop for Door {
 }
 
 impl Shared {
+    fn rights(&self) -> RwLockReadGuard<'_, Rights> {
+        self.rights.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn serve(&self, mut request: Request) {
         let mut body = Vec::new();
         if request.as_reader().read_to_end(&mut body).is_err() {
@@ -142,7 +163,7 @@ impl Shared {
             return;
         }
         let answer = if request.url().split('?').next() == Some(TOKEN_REVIEWS) {
-            self.authenticator.review(&body)
+            self.rights().authenticator.review(&body)
         } else {
             let header =
                 |header: &Header| (header.field.to_string().to_ascii_lowercase(), header.value.to_string());
@@ -179,7 +200,8 @@ impl Shared {
 
     /// Whether AWS would take the call.
     fn judge(&self, call: &Call) -> Result<(), Refusal> {
-        let role = self.roles.get(&call.caller).ok_or_else(|| Refusal::unknown_caller(&call.caller))?;
+        let rights = self.rights();
+        let role = rights.roles.get(&call.caller).ok_or_else(|| Refusal::unknown_caller(&call.caller))?;
         if call.service == "ec2" {
             self.model.check(call).map_err(|fault| Refusal::of_ec2(&fault))?;
         }

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 
+use crate::kops::CLUSTER;
+
 /// The files that the control plane is started with.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
@@ -35,7 +37,10 @@ impl Keys {
         let issuer = Issuer::new(authority, authority_key);
 
         let server_key = KeyPair::generate()?;
-        let names = ["127.0.0.1", "::1", "localhost", "kubernetes.default.svc"].map(str::to_owned).to_vec();
+        // Those by which kOps' servers are known among them.
+        let by_kops = ["api", "api.internal"].map(|name| format!("{name}.{CLUSTER}"));
+        let local = ["127.0.0.1", "::1", "localhost", "kubernetes.default.svc"].map(str::to_owned);
+        let names = [&local[..], &by_kops].concat();
         let mut server = CertificateParams::new(names)?;
         server.distinguished_name.push(DnType::CommonName, "kube-apiserver");
         let certificate = server.signed_by(&server_key, &issuer)?;

@@ -5,7 +5,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-const KOPS_VERSION: &str = "1.34.1";
+pub(crate) const KOPS_VERSION: &str = "1.34.1";
 
 /// Keeps pods off a node until it is registered. With manager Karpenter kOps adds it itself; the
 /// borrowed groups name it in their spec, as the README asks.
@@ -17,7 +17,7 @@ pub const CLUSTER: &str = "stack.example.com";
 pub const STATE_BUCKET: &str = "stack-kops-state";
 /// The instance groups of the cluster. Their specs lie in `kops/instancegroup-<name>.yaml`; what
 /// kOps derives from a spec is here.
-pub const GROUPS: [Group; 4] = [
+pub const GROUPS: [Group<'static>; 4] = [
     Group {
         name: "nodes",
         spec: include_str!("../kops/instancegroup-nodes.yaml"),
@@ -89,20 +89,24 @@ impl ServiceProxy {
 
 /// An instance group.
 #[derive(Clone, Copy, Debug)]
-pub struct Group {
+pub struct Group<'a> {
     /// Its name.
-    pub name: &'static str,
+    pub name: &'a str,
     /// The type in its launch template.
-    pub machine_type: &'static str,
+    pub machine_type: &'a str,
     /// Whether it has a launch template: those of manager `CloudGroup` have.
     pub has_launch_template: bool,
-    spec: &'static str,
-    arm: bool,
-    labels: &'static [(&'static str, &'static str)],
-    taints: &'static [(&'static str, &'static str, &'static str)],
+    /// Its object, as the state store has it.
+    pub(crate) spec: &'a str,
+    /// Whether its image is for arm64.
+    pub(crate) arm: bool,
+    /// Labels of its nodes.
+    pub(crate) labels: &'a [(&'a str, &'a str)],
+    /// Taints of its nodes.
+    pub(crate) taints: &'a [(&'a str, &'a str, &'a str)],
 }
 
-impl Group {
+impl Group<'_> {
     /// The tags that kOps gives to the group's launch template, instances and volumes.
     pub fn tags(&self) -> Vec<(String, String)> {
         let cache = "k8s.io/cluster-autoscaler/node-template";
@@ -150,6 +154,8 @@ pub(crate) struct Site {
     pub arm64: (String, String),
     /// Who forwards the traffic of Services.
     pub proxy: ServiceProxy,
+    /// The bucket of the state store.
+    pub state_bucket: String,
 }
 
 impl Site {
@@ -174,17 +180,18 @@ impl Site {
 
     /// The user data of a group's instances; it carries the hash that nodeup compares before it
     /// joins.
-    pub(crate) fn script(&self, group: &Group) -> String {
+    pub(crate) fn script(&self, group: &Group<'_>) -> String {
         let script = self.fill(include_str!("../kops/nodeupscript.sh"));
         script.replace("{{group}}", group.name).replace("{{hash}}", &nodeup_hash(&self.nodeup_config(group)))
     }
 
     /// The image id of a group.
-    pub(crate) fn image(&self, group: &Group) -> &str {
+    pub(crate) fn image(&self, group: &Group<'_>) -> &str {
         if group.arm { &self.arm64.1 } else { &self.amd64.1 }
     }
 
-    fn nodeup_config(&self, group: &Group) -> String {
+    /// What nodeup is told of a group.
+    pub(crate) fn nodeup_config(&self, group: &Group<'_>) -> String {
         let taint = |(key, value, effect): &(&str, &str, &str)| format!("\n  - {key}={value}:{effect}");
         let taints = group.taints.iter().map(taint).collect::<Vec<_>>().concat();
         let taints = if taints.is_empty() { taints } else { format!("\n  taints:{taints}") };
@@ -199,7 +206,7 @@ impl Site {
         let subnets: Vec<String> = self.subnets.iter().map(subnet).collect();
         template
             .replace("{{cluster}}", CLUSTER)
-            .replace("{{state-bucket}}", STATE_BUCKET)
+            .replace("{{state-bucket}}", &self.state_bucket)
             .replace("{{vpc}}", &self.vpc)
             .replace("{{kube-proxy}}", self.proxy.in_nodeup_config())
             .replace("{{kube-proxy-spec}}", &self.proxy.in_spec())

@@ -29,8 +29,8 @@ pub const CATALOG_BUCKET: &str = "stack-outrigger";
 const IMAGES: [(&str, &str); 2] = [("amd64", "x86_64"), ("arm64", "arm64")];
 const ZONES: [&str; 4] = ["us-east-1a", "us-east-1b", "us-east-1c", "us-east-1d"];
 
-/// Fills moto.
-pub(crate) fn aws(aws: &Aws, proxy: ServiceProxy) -> Result<()> {
+/// Fills moto. Returns what only the account knows.
+pub(crate) fn aws(aws: &Aws, proxy: ServiceProxy) -> Result<Site> {
     let site = network(aws, proxy).context("seeding moto's network")?;
     for bucket in [STATE_BUCKET, CATALOG_BUCKET] {
         aws.create_bucket(bucket)?;
@@ -39,11 +39,12 @@ pub(crate) fn aws(aws: &Aws, proxy: ServiceProxy) -> Result<()> {
         aws.put_object(STATE_BUCKET, &key, &body)?;
     }
     for group in GROUPS.iter().filter(|group| group.has_launch_template) {
-        launch_template(aws, &site, group)
+        launch_template(aws, &site, group, &[], &[])
             .with_context(|| format!("the launch template of {}", group.name))?;
     }
     interruptions(aws).context("seeding the queue of interruptions")?;
-    doorbells(aws).context("seeding the doorbells")
+    doorbells(aws).context("seeding the doorbells")?;
+    Ok(site)
 }
 
 /// The queue of interruptions and its dead letters.
@@ -57,12 +58,12 @@ fn interruptions(aws: &Aws) -> Result<()> {
     aws.json("sqs", "AmazonSQS.CreateQueue", &queue).map(drop)
 }
 
-/// Makes the ledger's table in `DynamoDB` Local.
-pub(crate) fn ledger(dynamodb: &Aws) -> Result<()> {
+/// Makes a ledger's table in `DynamoDB` Local.
+pub(crate) fn ledger(dynamodb: &Aws, name: &str) -> Result<()> {
     let key = |name: &str, kind: &str| json!({"AttributeName": name, "KeyType": kind});
     let attribute = |name: &str| json!({"AttributeName": name, "AttributeType": "S"});
     let table = json!({
-        "TableName": TABLE,
+        "TableName": name,
         "BillingMode": "PAY_PER_REQUEST",
         "KeySchema": [key("pk", "HASH"), key("sk", "RANGE")],
         "AttributeDefinitions": [attribute("pk"), attribute("sk"), attribute("instance")],
@@ -148,7 +149,8 @@ fn network(aws: &Aws, proxy: ServiceProxy) -> Result<Site> {
     let owned = format!("kubernetes.io/cluster/{CLUSTER}");
     tag(aws, &security_group, &[("Name", &group), ("KubernetesCluster", CLUSTER), (&owned, "owned")])?;
     let [amd64, arm64] = IMAGES.map(|(_, architecture)| image(aws, architecture));
-    Ok(Site { vpc, subnets, security_group, amd64: amd64?, arm64: arm64?, proxy })
+    let (amd64, arm64, state_bucket) = (amd64?, arm64?, STATE_BUCKET.to_owned());
+    Ok(Site { vpc, subnets, security_group, amd64, arm64, proxy, state_bucket })
 }
 
 /// Name and id of the newest Amazon Linux that moto has of an architecture.
@@ -163,8 +165,15 @@ fn image(aws: &Aws, architecture: &str) -> Result<(String, String)> {
     images.pop().with_context(|| format!("moto has no Amazon Linux 2023 image for {architecture}"))
 }
 
-/// A launch template as kOps writes it for an instance group that an auto scaling group manages.
-fn launch_template(aws: &Aws, site: &Site, group: &Group) -> Result<()> {
+/// A launch template as kOps writes it for an instance group that an auto scaling group manages,
+/// with the group's own security groups and the cluster's own tags.
+pub(crate) fn launch_template(
+    aws: &Aws,
+    site: &Site,
+    group: &Group<'_>,
+    more_security_groups: &[String],
+    cloud_labels: &[(String, String)],
+) -> Result<()> {
     let name = format!("{}.{CLUSTER}", group.name);
     let data = "LaunchTemplateData";
     let mut ask = vec![
@@ -178,7 +187,6 @@ fn launch_template(aws: &Aws, site: &Site, group: &Group) -> Result<()> {
         parameter(format!("{data}.NetworkInterface.1.DeviceIndex"), "0"),
         parameter(format!("{data}.NetworkInterface.1.DeleteOnTermination"), "true"),
         parameter(format!("{data}.NetworkInterface.1.AssociatePublicIpAddress"), "true"),
-        parameter(format!("{data}.NetworkInterface.1.SecurityGroupId.1"), &site.security_group),
         parameter(format!("{data}.BlockDeviceMapping.1.DeviceName"), "/dev/xvda"),
         parameter(format!("{data}.BlockDeviceMapping.1.Ebs.VolumeSize"), "128"),
         parameter(format!("{data}.BlockDeviceMapping.1.Ebs.VolumeType"), "gp3"),
@@ -187,7 +195,11 @@ fn launch_template(aws: &Aws, site: &Site, group: &Group) -> Result<()> {
         parameter(format!("{data}.BlockDeviceMapping.1.Ebs.Encrypted"), "true"),
         parameter(format!("{data}.BlockDeviceMapping.1.Ebs.DeleteOnTermination"), "true"),
     ];
-    let tags = group.tags();
+    let groups = std::iter::once(&site.security_group).chain(more_security_groups).enumerate();
+    ask.extend(groups.map(|(index, group)| {
+        parameter(format!("{data}.NetworkInterface.1.SecurityGroupId.{}", index + 1), group)
+    }));
+    let tags = [group.tags(), cloud_labels.to_vec()].concat();
     for (index, kind) in ["instance", "volume"].iter().enumerate() {
         let root = format!("{data}.TagSpecification.{}", index + 1);
         ask.push(parameter(format!("{root}.ResourceType"), *kind));

@@ -13,12 +13,16 @@ use crate::cache::Cache;
 use crate::control_plane::{self, ControlPlane};
 use crate::door::{Door, TOKEN_REVIEWS};
 use crate::functions::{FunctionProcess, Server, binary, built};
+use crate::kops::Site;
 use crate::kubernetes::Kubernetes;
+use crate::made::Made;
 use crate::node_agent::{NodeAgent, NodeAgentSettings};
 use crate::options::{Options, Runner, deployed, environments, prepare_directory};
 use crate::process::{Identity, Launch, Process};
 use crate::runtime_api::{InvocationResult, RuntimeApi};
+use crate::schedule::FUNCTIONS;
 use crate::state::{Endpoints, Part, State, reap_stale};
+use crate::template::Template;
 use crate::ticker::{Rates, Ticker};
 use crate::tools::Tools;
 use crate::{ports, seed, stand_ins};
@@ -30,6 +34,8 @@ pub struct Stack {
     /// In this process, where the stack does not outlive it.
     door: Option<Door>,
     processes: Vec<Process>,
+    /// What the account holds.
+    site: Option<Site>,
     environments: BTreeMap<String, BTreeMap<String, String>>,
     state: State,
     kubernetes: Kubernetes,
@@ -85,6 +91,7 @@ impl Stack {
             functions: BTreeMap::new(),
             door: None,
             processes: Vec::new(),
+            site: None,
             environments: environments(&state, &deployed)?,
             state,
             kubernetes: plane.admin.clone(),
@@ -139,9 +146,9 @@ impl Stack {
         Ok(())
     }
 
-    fn seed(&self) -> Result<()> {
-        seed::aws(&self.aws(), self.options.proxy)?;
-        seed::ledger(&self.dynamodb())?;
+    fn seed(&mut self) -> Result<()> {
+        self.site = Some(seed::aws(&self.aws(), self.options.proxy)?);
+        seed::ledger(&self.dynamodb(), seed::TABLE)?;
         seed::manifests(&self.kubernetes, &self.options.checkout.join("infra/kubernetes"))
     }
 
@@ -216,6 +223,28 @@ impl Stack {
     /// Everything it writes lies here; the logs under `logs/`.
     pub fn directory(&self) -> &Path {
         &self.state.directory
+    }
+
+    pub(crate) fn site(&self) -> Option<&Site> {
+        self.site.as_ref()
+    }
+
+    /// Lets functions run as `CloudFormation` has deployed them from now on: with the environment
+    /// that they have there, under their roles, and with a table in `DynamoDB` Local. Their API
+    /// server is this stack's, wherever its name leads.
+    pub fn run_as_deployed(&mut self, made: &Made, parameters: &BTreeMap<String, String>) -> Result<()> {
+        let template = Template::of_checkout(&self.options.checkout)?;
+        let deployed = template.deploy(parameters, made.resources())?;
+        seed::ledger(&self.dynamodb(), made.name("Table")?)?;
+        self.environments = environments(&self.state, &deployed)?;
+        for function in &FUNCTIONS {
+            let environment = self.environments.entry(function.name.to_owned()).or_default();
+            let there = made.functions.get(function.logical_id);
+            environment.extend(there.context("a function is not deployed")?.environment.clone());
+            let server = ("OUTRIGGER_API_SERVER".to_owned(), self.state.endpoints.kubernetes.clone());
+            environment.extend([server]);
+        }
+        self.door.as_ref().context("the front door stands elsewhere")?.enforce(&deployed)
     }
 
     /// Where the programs lie, such as moto's Python with boto3.

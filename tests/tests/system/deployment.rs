@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use outrigger_stack::{
-    CLUSTER, FUNCTIONS, Function, Options, Packages, Resources, STATE_BUCKET, Stack, Template,
+    CLUSTER, FUNCTIONS, Function, Made, MadeFunction, Options, Packages, STATE_BUCKET, Stack, Template,
 };
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -29,20 +29,18 @@ fn parameters(more: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 /// What the project itself makes of the template, where resources have the names that they got.
-fn expected(made: &Value, function: &Function, parameters: &BTreeMap<String, String>) -> Value {
-    let names: BTreeMap<String, String> = serde_json::from_value(made["resources"].clone()).unwrap();
+fn expected(made: &Made, function: &Function, parameters: &BTreeMap<String, String>) -> MadeFunction {
     let checkout = Options::default().checkout;
     let template = Template::of_checkout(&checkout).unwrap();
-    let arns = BTreeMap::new();
-    let deployed = template.deploy(parameters, Resources { names, arns }).unwrap();
+    let deployed = template.deploy(parameters, made.resources()).unwrap();
     let program = checkout.join(".aws-sam/build").join(function.logical_id).join("bootstrap");
     let digest = Sha256::digest(std::fs::read(program).unwrap());
-    json!({
-        "environment": deployed.environment(function.name).unwrap(),
-        "memory": deployed.memory(function.name).unwrap(),
-        "timeout": deployed.timeouts().unwrap()[function.name].as_secs(),
-        "bootstrap": format!("{digest:x}"),
-    })
+    MadeFunction {
+        environment: deployed.environment(function.name).unwrap(),
+        memory: deployed.memory(function.name).unwrap(),
+        timeout: deployed.timeouts().unwrap()[function.name].as_secs(),
+        bootstrap: format!("{digest:x}"),
+    }
 }
 
 #[test]
@@ -56,20 +54,17 @@ fn a_release_makes_a_stack() {
     ] {
         let parameters = parameters(more);
         let made = packages.deploy(name, &parameters).unwrap();
-        assert_eq!(made["status"], "CREATE_COMPLETE", "{made}");
-        for (resource, kind) in made["types"].as_object().unwrap() {
-            let is_made = made["resources"][resource].is_string();
-            assert!(
-                is_made || NAMELESS_IN_MOTO.contains(&kind.as_str().unwrap()),
-                "{resource} is not made: {made}"
-            );
+        assert_eq!(made.described["Stacks"][0]["StackStatus"], "CREATE_COMPLETE", "{made:?}");
+        for (resource, kind) in &made.types {
+            let is_made = made.resources.contains_key(resource);
+            assert!(is_made || NAMELESS_IN_MOTO.contains(&kind.as_str()), "{resource} is not made: {made:?}");
         }
-        assert_eq!(made["functions"].as_object().unwrap().len(), FUNCTIONS.len());
+        assert_eq!(made.functions.len(), FUNCTIONS.len());
         for function in &FUNCTIONS {
-            let is = &made["functions"][function.logical_id];
+            let is = &made.functions[function.logical_id];
             assert_eq!(*is, expected(&made, function, &parameters), "{}", function.name);
         }
-        let table = json!({"TableName": made["resources"]["Table"]});
+        let table = json!({"TableName": made.resources["Table"]});
         let table = aws.json("dynamodb", "DynamoDB_20120810.DescribeTable", &table).unwrap();
         let table = &table["Table"];
         let keys = |of: &Value| -> Vec<String> {
@@ -78,7 +73,7 @@ fn a_release_makes_a_stack() {
         };
         assert_eq!(keys(table), ["pk HASH", "sk RANGE"]);
         assert_eq!(keys(&table["GlobalSecondaryIndexes"][0]), ["instance HASH", "pk RANGE"]);
-        let queue = json!({"QueueUrl": made["resources"]["Interruptions"], "AttributeNames": ["All"]});
+        let queue = json!({"QueueUrl": made.resources["Interruptions"], "AttributeNames": ["All"]});
         let queue = aws.json("sqs", "AmazonSQS.GetQueueAttributes", &queue).unwrap();
         assert_eq!(queue["Attributes"]["VisibilityTimeout"], "60", "{queue}");
         assert!(queue["Attributes"]["RedrivePolicy"].is_string(), "{queue}");

@@ -20,6 +20,7 @@ mod doctor;
 mod ending;
 mod evictions;
 mod faults;
+mod getting_started;
 mod hanging;
 mod identities;
 mod interruption;

@@ -1,8 +1,13 @@
-//! Fetches facts of clusters that kOps' own tests make: what each asks for, and what its nodes'
-//! launch template has then. `tests/clusters.rs` derives the latter from the former.
+//! Fetches facts of clusters that kOps' own tests make.
 //!
-//!     cargo run -p outrigger-kops --example kops_clusters -- KOPS_CHECKOUT VERSION DATE \
+//! `update` says what each asks for, and what its nodes' launch template has then.
+//! `shared/kops/tests/clusters.rs` derives the latter from the former. `create` says what
+//! `kops create cluster` makes of its options, from which a system test goes to the first node.
+//!
+//!     cargo run -p outrigger-tests --bin kops_clusters -- update KOPS_CHECKOUT VERSION DATE \
 //!         > shared/kops/tests/fixtures/clusters.json
+//!     cargo run -p outrigger-tests --bin kops_clusters -- create KOPS_CHECKOUT VERSION DATE \
+//!         > tests/tests/system/created-clusters.json
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -10,6 +15,9 @@ use std::{env, fs};
 
 use serde_json::{Map, Value, json};
 
+/// Those that `kops create cluster` makes in one zone and in several, of public and of private
+/// topology, without DNS and with it.
+const CREATED: [&str; 4] = ["minimal-1.36", "ha", "private", "different-amis"];
 /// Those that differ in what a node is made of.
 const CLUSTERS: [&str; 26] = [
     "additionalobjects",
@@ -48,21 +56,41 @@ type Failure = Box<dyn Error>;
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let [checkout, version, date] = arguments.as_slice() else {
-        return Err("usage: KOPS_CHECKOUT VERSION DATE".into());
+    let [command, checkout, version, date] = arguments.as_slice() else {
+        return Err("usage: update|create KOPS_CHECKOUT VERSION DATE".into());
     };
-    let mut groups = Vec::new();
-    for name in CLUSTERS {
-        let folder = Path::new(checkout).join("tests/integration/update_cluster").join(name);
-        groups.extend(groups_of(name, &folder).map_err(|error| format!("{name}: {error}"))?);
-    }
+    let tests = Path::new(checkout).join(format!("tests/integration/{command}_cluster"));
+    let (kind, clusters) = match command.as_str() {
+        "update" => ("groups", of_each(&tests, &CLUSTERS, groups_of)?),
+        "create" => ("clusters", of_each(&tests, &CREATED, created)?),
+        other => return Err(format!("{other}: allowed: update, create").into()),
+    };
     let facts = json!({
-        "source": format!("kubernetes/kops {version}, tests/integration/update_cluster"),
+        "source": format!("kubernetes/kops {version}, tests/integration/{command}_cluster"),
         "read": date,
-        "groups": groups,
+        kind: clusters,
     });
     println!("{}", serde_json::to_string_pretty(&facts)?);
     Ok(())
+}
+
+fn of_each(
+    tests: &Path,
+    names: &[&str],
+    facts: impl Fn(&str, &Path) -> Result<Vec<Value>, Failure>,
+) -> Result<Vec<Value>, Failure> {
+    let mut facts_of_all = Vec::new();
+    for name in names {
+        facts_of_all.extend(facts(name, &tests.join(name)).map_err(|error| format!("{name}: {error}"))?);
+    }
+    Ok(facts_of_all)
+}
+
+/// What `kops create cluster` makes of the options of a test.
+fn created(name: &str, folder: &Path) -> Result<Vec<Value>, Failure> {
+    let options: Value = serde_saphyr::from_str(&fs::read_to_string(folder.join("options.yaml"))?)?;
+    let objects = objects(&folder.join("expected-v1alpha2.yaml"))?;
+    Ok(vec![json!({"test": name, "options": options, "objects": objects})])
 }
 
 /// The groups of nodes of a cluster that have a launch template.
