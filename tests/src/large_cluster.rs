@@ -7,7 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use outrigger_stack::{FunctionProcess, Kubernetes, NodeAgentSettings, Stack};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use outrigger_stack::{FunctionProcess, Http, Kubernetes, NodeAgentSettings, Stack};
 use serde_json::{Value, json};
 
 use crate::objects::deployment;
@@ -16,24 +18,54 @@ use crate::world::{apply, claims_in, count_unschedulable, tick, wait_for};
 /// How many pods each node has.
 pub const PODS_A_NODE: usize = 30;
 const PODS_PATH: &str = "/api/v1/namespaces/default/pods";
-const CREATORS: usize = 8;
+const CREATORS: usize = 4;
+/// How many objects of 10 KB etcd takes in one request.
+const AT_ONCE: usize = 50;
 /// Variables of a pod, which are most of its bytes.
 const VARIABLES: usize = 48;
 
-/// Creates the nodes and their pods. They are bound by us, and nothing else shall touch thousands
-/// of them on two cores.
+/// Makes the nodes and their pods, bound as kube-scheduler binds. They are written as the API
+/// server stores them: through it they would take ten times as long. What would look at thousands
+/// of them on two cores ends before.
 pub fn load(stack: &Stack, nodes: usize) -> Result<()> {
-    let pods = nodes * PODS_A_NODE;
-    for part in ["kwok", "kube-controller-manager"] {
+    for part in ["kwok", "kube-controller-manager", "kube-scheduler"] {
         stack.kill_part(part)?;
     }
-    let kubernetes = stack.kubernetes();
-    side_by_side(nodes, |number| kubernetes.create("/api/v1/nodes", &node(number)))?;
-    eprintln!("creating {pods} pods; this takes {} minutes or more", pods.div_ceil(15_000));
-    side_by_side(pods, |number| {
-        let mut pod = pod(&format!("bound-{number}"), &format!("service-{}", number % 300), number % 7);
+    let parts = &stack.state().parts;
+    let etcd = parts.iter().find(|part| part.name == "etcd").and_then(|part| part.port);
+    let etcd = format!("http://127.0.0.1:{}/v3/kv/txn", etcd.context("etcd has no port")?);
+    store(&etcd, nodes, |number| {
+        let node = node(number);
+        (format!("minions/{}", node["metadata"]["name"].as_str().unwrap_or_default()), node)
+    })?;
+    store(&etcd, nodes * PODS_A_NODE, |number| {
+        let name = format!("bound-{number}");
+        let mut pod = pod(&name, &format!("service-{}", number % 300), number % 7);
         pod["spec"]["nodeName"] = json!(format!("i-{:017x}", number % nodes));
-        kubernetes.create(PODS_PATH, &pod)
+        pod["status"] = json!({"phase": "Running"});
+        pod["metadata"]["managedFields"] = json!([managed_fields()]);
+        (format!("pods/default/{name}"), pod)
+    })?;
+    // The API server takes them in for a while.
+    let last = format!("{PODS_PATH}/bound-{}?resourceVersion=0", nodes * PODS_A_NODE - 1);
+    let is_there = || Ok(usize::from(stack.kubernetes().find(&last)?.is_some()));
+    wait_for("the last pod", 1, Duration::from_mins(5), is_there)
+}
+
+/// Writes objects into etcd under their keys, from several threads and some at a time.
+fn store(etcd: &str, count: usize, make: impl Fn(usize) -> (String, Value) + Sync) -> Result<()> {
+    let http = Http::plain(Duration::from_mins(1));
+    side_by_side(count.div_ceil(AT_ONCE), |batch| {
+        let put = |number: usize| {
+            let (key, mut object) = make(number);
+            object["metadata"]["uid"] = json!(format!("uid-of-{key}"));
+            object["metadata"]["creationTimestamp"] = json!("2026-01-05T10:00:00Z");
+            let key = STANDARD.encode(format!("/registry/{key}"));
+            json!({"requestPut": {"key": key, "value": STANDARD.encode(object.to_string())}})
+        };
+        let puts: Vec<Value> = (batch * AT_ONCE..count.min((batch + 1) * AT_ONCE)).map(put).collect();
+        let body = json!({"success": puts}).to_string();
+        http.send("POST", etcd, &[], Some(body.as_bytes()))?.ok("writing objects into etcd").map(drop)
     })
 }
 
@@ -55,14 +87,17 @@ pub fn own_node(stack: &Stack) -> Result<()> {
     Ok(())
 }
 
-/// Creates pods that no node has room for, and waits until kube-scheduler says so.
+/// Creates pods that no node has room for, with the verdict that kube-scheduler would reach.
 pub fn add_unschedulable(kubernetes: &Kubernetes, count: usize) -> Result<()> {
     side_by_side(count, |number| {
-        kubernetes.create(PODS_PATH, &pod(&format!("waiting-{number}"), "waiting", number % 7))
-    })?;
-    wait_for("unschedulable pods", count, Duration::from_secs(300), || {
-        let pods = kubernetes.list(&format!("{PODS_PATH}?labelSelector=app%3Dwaiting"))?;
-        Ok(pods.iter().filter(|pod| pod["status"]["conditions"][0]["reason"] == "Unschedulable").count())
+        let name = format!("waiting-{number}");
+        kubernetes.create(PODS_PATH, &pod(&name, "waiting", number % 7))?;
+        let verdict = json!({
+            "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+            "message": "0 nodes are available", "lastTransitionTime": "2026-01-05T10:00:00Z",
+        });
+        let status = json!({"status": {"conditions": [verdict]}});
+        kubernetes.merge(&format!("{PODS_PATH}/{name}/status"), &status).map(drop)
     })
 }
 
@@ -83,14 +118,12 @@ pub fn peak_memory_mib(process: &FunctionProcess) -> Result<u64> {
 }
 
 /// Calls `make` for each number from several threads.
-fn side_by_side(count: usize, make: impl Fn(usize) -> Result<Value> + Sync) -> Result<()> {
+fn side_by_side(count: usize, make: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
     thread::scope(|scope| {
         let threads: Vec<_> = (0..CREATORS)
             .map(|part| {
                 let make = &make;
-                scope.spawn(move || {
-                    (part..count).step_by(CREATORS).try_for_each(|number| make(number).map(drop))
-                })
+                scope.spawn(move || (part..count).step_by(CREATORS).try_for_each(make))
             })
             .collect();
         for thread in threads {
@@ -161,6 +194,21 @@ fn pod(name: &str, app: &str, shape: usize) -> Value {
             "ownerReferences": owner,
         },
         "spec": template["spec"],
+    })
+}
+
+/// Whose the fields of a pod are, as the API server notes it of each that it creates.
+fn managed_fields() -> Value {
+    let of_variable = |number: usize| {
+        let key = format!("k:{{\"name\":\"SETTING_{number}\"}}");
+        (key, json!({".": {}, "f:name": {}, "f:value": {}}))
+    };
+    let variables: serde_json::Map<String, Value> = (0..VARIABLES).map(of_variable).collect();
+    let containers = json!({"k:{\"name\":\"main\"}": {".": {}, "f:env": variables}});
+    json!({
+        "manager": "kube-controller-manager", "operation": "Update", "apiVersion": "v1",
+        "time": "2026-01-05T10:00:00Z", "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:spec": {"f:containers": containers}},
     })
 }
 

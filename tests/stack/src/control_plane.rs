@@ -107,6 +107,8 @@ impl ControlPlane {
         let peer = format!("http://127.0.0.1:{peer}");
         self.launch("etcd", &tools.etcd)
             .with(["--data-dir".into(), self.directory.join("etcd").into_os_string()])
+            // Its default, 2 GiB, is full at 150,000 pods.
+            .with(["--quota-backend-bytes=8589934592"])
             .with(["--listen-client-urls", &client, "--advertise-client-urls", &client])
             .with(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
             .with(["--initial-cluster", &format!("default={peer}")])

@@ -26,6 +26,7 @@ mod identities;
 mod interruption;
 mod ipv6;
 mod main_job;
+mod memory;
 mod node_claims;
 mod outages;
 mod pause;
