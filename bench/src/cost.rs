@@ -2,10 +2,11 @@
 //! clusters of several sizes on the local stack, times AWS' prices.
 //!
 //! The nodes are not Outrigger's but for two, so that nothing of theirs is touched. The ledger is
-//! counted as if they were: each look at all claims, times the size of a claim, times the nodes.
+//! counted as if they were: each look at all claims, times the size of a claim, times the nodes,
+//! and each look at claims that have changed as one at their share of all.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,10 @@ use serde_json::{Value, json};
 const SIZES: [usize; 3] = [100, 1_000, 5_000];
 /// How many pods come at once in a busy minute.
 const WAITING: usize = 5;
+/// How often a process reads all claims though nothing has changed, in minutes.
+const ALL_CLAIMS_EVERY: f64 = 15.0;
+/// Of how many claims one is read again where one has changed: as many counters there are.
+const COUNTERS: f64 = 16.0;
 /// How long a machine boots.
 const BOOT: Duration = Duration::from_secs(40);
 /// How often a kubelet reports that its node is as it was (`nodeStatusReportFrequency`).
@@ -69,14 +74,43 @@ struct Cluster {
 struct Taken {
     api_server: Traffic,
     seconds: f64,
-    /// How often all claims were read.
-    loads: usize,
+    asked: Asked,
     /// Bytes from the ledger.
     ledger: u64,
-    /// Requests that write.
-    writes: usize,
     /// Whether disrupt looked at no node.
     is_quiet: bool,
+}
+
+/// What a tick asked of the ledger.
+#[derive(Clone, Debug, Default)]
+struct Asked {
+    /// How often all claims were read.
+    looks_at_all: usize,
+    /// How often claims were read again that may have changed.
+    looks_at_some: usize,
+    /// Items that were read by their keys, and queries, each of which takes a unit at least.
+    least_units: usize,
+    /// Requests that write.
+    writes: usize,
+}
+
+impl Asked {
+    fn note(&mut self, request: &[u8]) {
+        let request = String::from_utf8_lossy(request);
+        let is_of_claims = request.contains("\"claim#");
+        let is = |deed: &str| request.contains(&format!("DynamoDB_20120810.{deed}"));
+        if is("Query") {
+            self.least_units += 1;
+            self.looks_at_all += usize::from(is_of_claims && request.contains("begins_with"));
+        } else if is("BatchGetItem") {
+            self.least_units += request.matches("\"sk\"").count();
+            self.looks_at_some += usize::from(is_of_claims);
+        } else if is("GetItem") {
+            self.least_units += 1;
+        } else if ["Put", "Update", "Delete", "BatchWrite", "TransactWrite"].iter().any(|deed| is(deed)) {
+            self.writes += 1;
+        }
+    }
 }
 
 /// What disrupt's two kinds of ticks took.
@@ -115,8 +149,8 @@ impl Cluster {
         let mut minutes = vec![
             self.minute(Hour::Quiet, "provision", &[(1.0, &provision)]),
             self.minute(Hour::Quiet, "lifecycle", &[(1.0, &lifecycle)]),
-            // A look is good for five minutes.
-            self.disrupt(Hour::Quiet, &disrupt, 5),
+            // A look is good for five minutes, or fifteen where the cluster is large.
+            self.disrupt(Hour::Quiet, &disrupt, if self.nodes < 400 { 5 } else { 15 }),
         ];
         // Where something changes each minute, for a minute for each 200 nodes.
         let rest = (self.nodes / 200).clamp(1, 5);
@@ -177,20 +211,10 @@ impl Cluster {
         let (api_server, address) = proxied_api_server(&self.stack)?;
         let dynamodb = &self.stack.state().endpoints.dynamodb;
         let ledger = Proxy::start(dynamodb.trim_start_matches("http://"))?;
-        let (loads, writes) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let counters = (Arc::clone(&loads), Arc::clone(&writes));
+        let asked = Arc::<Mutex<Asked>>::default();
+        let counter = Arc::clone(&asked);
         let then = Arc::new(move |request: &[u8]| {
-            let request = String::from_utf8_lossy(request);
-            let count =
-                |counter: &AtomicUsize, is_so: bool| counter.fetch_add(usize::from(is_so), Ordering::Relaxed);
-            count(&counters.0, request.contains("begins_with") && request.contains("\"claim#\""));
-            count(
-                &counters.1,
-                ["Put", "Update", "Delete", "Write"].iter().any(|deed| {
-                    request.contains(&format!("DynamoDB_20120810.{deed}"))
-                        || request.contains(&format!("Transact{deed}"))
-                }),
-            );
+            counter.lock().unwrap_or_else(PoisonError::into_inner).note(request);
         });
         ledger.set(Mode::Note { text: "}", then });
         let through = format!("http://127.0.0.1:{}", ledger.port());
@@ -208,14 +232,13 @@ impl Cluster {
         let taken = Taken {
             api_server: api_server.take_traffic(),
             seconds,
-            loads: loads.load(Ordering::Relaxed),
+            asked: asked.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             ledger: ledger.take_traffic().received,
-            writes: writes.load(Ordering::Relaxed),
             is_quiet: answer["isQuiet"] == true,
         };
         eprintln!(
-            "{function}: {seconds:.1} s, {peak} MiB, {:?}, {} looks at all claims, {} writes, {answer}",
-            taken.api_server, taken.loads, taken.writes
+            "{function}: {seconds:.1} s, {peak} MiB, {:?}, {:?}, {answer}",
+            taken.api_server, taken.asked
         );
         Ok(taken)
     }
@@ -223,10 +246,6 @@ impl Cluster {
     /// A minute in which these ticks happen, each so often.
     fn minute(&self, hour: Hour, function: &str, ticks: &[(f64, &Taken)]) -> Minute {
         let sum = |value: &dyn Fn(&Taken) -> f64| ticks.iter().map(|(share, tick)| share * value(tick)).sum();
-        // A unit is 4 KB read, and 1 KB written in a transaction takes two.
-        let reads = |tick: &Taken| {
-            (tick.ledger as f64 + tick.loads as f64 * self.claim * self.nodes as f64) / 4_096.0
-        };
         let minute = Minute {
             nodes: self.nodes,
             hour,
@@ -234,10 +253,21 @@ impl Cluster {
             received: sum(&|tick| tick.api_server.received as f64),
             sent: sum(&|tick| tick.api_server.sent as f64),
             seconds: sum(&|tick| tick.seconds),
-            reads: sum(&reads),
-            writes: sum(&|tick| 2.0 * tick.writes as f64),
+            reads: sum(&|tick| self.read_units(tick)),
+            // 1 KB written in a transaction takes two.
+            writes: sum(&|tick| 2.0 * tick.asked.writes as f64),
         };
         minute.rounded()
+    }
+
+    /// Units of 4 KB, of which an item that is read by its key takes one at least. The process of a
+    /// tick is new; that of a function is not, so its first look at all claims is a rare one.
+    fn read_units(&self, tick: &Taken) -> f64 {
+        let Asked { looks_at_all, looks_at_some, least_units, .. } = tick.asked;
+        let all = self.claim * self.nodes as f64 / 4_096.0;
+        let looks = looks_at_all.saturating_sub(1) as f64 + 1.0 / ALL_CLAIMS_EVERY;
+        let some = (self.nodes as f64 / COUNTERS).max(1.0);
+        tick.ledger as f64 / 4_096.0 + least_units as f64 + looks * all + looks_at_some as f64 * some
     }
 }
 
