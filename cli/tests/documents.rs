@@ -90,10 +90,8 @@ fn folder() -> TempDir {
     copy("cli/tests/setup/data/kubeconfig.yaml", "kubeconfig");
     fs::create_dir(folder.path().join("examples")).unwrap();
     copy("examples/quickstart.yaml", "examples/quickstart.yaml");
-    let kops = fs::read_to_string(checkout().join("cli/tests/setup/data/one-zone.yaml")).unwrap();
-    fs::write(folder.path().join("kops.yaml"), kops).unwrap();
-    let pools = fs::read_to_string(checkout().join("cli/tests/import/v1-kops.yaml")).unwrap();
-    fs::write(folder.path().join("pools.yaml"), pools).unwrap();
+    copy("cli/tests/setup/data/one-zone.yaml", "kops.yaml");
+    copy("cli/tests/import/v1-kops.yaml", "pools.yaml");
     folder
 }
 

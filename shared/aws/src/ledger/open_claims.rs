@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
+use jiff::{SignedDuration, Timestamp};
 use outrigger_engine::ports::LedgerError;
 use outrigger_model::NodeClaim;
 
@@ -19,8 +19,8 @@ use super::queries::{self, CLAIM_PREFIX, CLAIMS_OVER, pages, read_claim};
 use super::revisions::{Changed, Revisions, Shard};
 
 /// How long claims are remembered: functions of earlier versions, which may still run during an
-/// upgrade, raise no revision.
-const LONGEST: Duration = Duration::from_mins(15);
+/// upgrade, raise no revision. By the wall clock: Lambda may stop others between two invocations.
+const LONGEST: SignedDuration = SignedDuration::from_mins(15);
 
 /// What a process remembers.
 #[derive(Debug, Default)]
@@ -28,14 +28,14 @@ pub(super) struct ClaimsMemory(Mutex<Option<Remembered>>);
 
 #[derive(Clone, Debug)]
 struct Remembered {
-    read_at: Instant,
+    read_at: Timestamp,
     revisions: Revisions,
     /// By name.
     claims: Arc<BTreeMap<String, NodeClaim>>,
 }
 
 impl ClaimsMemory {
-    fn recent(&self, now: Instant) -> Option<Remembered> {
+    fn recent(&self, now: Timestamp) -> Option<Remembered> {
         let remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         remembered.clone().filter(|remembered| now.duration_since(remembered.read_at) < LONGEST)
     }
@@ -48,7 +48,7 @@ impl ClaimsMemory {
 /// The claims that are not over, in order of name. It notes whether others lie beside them.
 pub(super) async fn open_claims(ledger: &DynamoLedger) -> Result<Vec<NodeClaim>, LedgerError> {
     let revisions = Revisions::read(ledger).await?;
-    let remembered = match ledger.claims.recent(Instant::now()) {
+    let remembered = match ledger.claims.recent(Timestamp::now()) {
         None => whole(ledger, revisions).await?,
         Some(before) => match revisions.changed_since(&before.revisions) {
             Changed::Any => whole(ledger, revisions).await?,
@@ -62,7 +62,7 @@ pub(super) async fn open_claims(ledger: &DynamoLedger) -> Result<Vec<NodeClaim>,
 }
 
 async fn whole(ledger: &DynamoLedger, revisions: Revisions) -> Result<Remembered, LedgerError> {
-    let read_at = Instant::now();
+    let read_at = Timestamp::now();
     let filter = Expression::is_in_neither_state(CLAIMS_OVER);
     let pages = pages(ledger, Partition::Cluster, CLAIM_PREFIX, Some(filter)).await?;
     ledger.may_put_away.store(pages.passed_over > 0, Ordering::Relaxed);
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn what_functions_of_earlier_versions_write_is_seen_after_a_quarter_of_an_hour() {
-        let (memory, now) = (ClaimsMemory::default(), Instant::now());
+        let (memory, now) = (ClaimsMemory::default(), Timestamp::UNIX_EPOCH);
         assert!(memory.recent(now).is_none());
         memory.remember(Remembered { read_at: now, revisions: Revisions::default(), claims: Arc::default() });
         assert!(memory.recent(now + LONGEST / 2).is_some());

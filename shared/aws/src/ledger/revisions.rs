@@ -47,7 +47,7 @@ pub(super) struct Revisions {
 /// What has changed between two times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Changed {
-    /// Claims of these counters, or none where there are no counters.
+    /// Claims of these counters alone.
     Shards(Vec<Shard>),
     /// Nobody knows which claims.
     Any,
@@ -65,8 +65,8 @@ impl Revisions {
                 meta::KEY => revisions.generation = item.number(names::GENERATION)?,
                 SEVERAL => revisions.several = item.number(REVISION)?,
                 key => {
-                    let counters = revisions.shards.iter_mut().enumerate();
-                    for (_, counter) in counters.filter(|(number, _)| Shard(*number).key() == key) {
+                    let mut shards = revisions.shards.iter_mut().enumerate();
+                    if let Some((_, counter)) = shards.find(|(number, _)| Shard(*number).key() == key) {
                         *counter = item.number(REVISION)?;
                     }
                 }

@@ -92,9 +92,7 @@ impl TransactionItem {
     pub(super) const fn check(name: ItemName, key: Item, condition: Expression) -> Self {
         Self { name, action: Action::Check { key, condition } }
     }
-}
 
-impl TransactionItem {
     /// The claim that it writes, by name.
     fn claim(&self) -> Option<String> {
         let (Action::Put { item: key, .. }

@@ -31,23 +31,39 @@ const BUFFERS: [Collection<'_>; 2] = [
 /// What helps where a right is missing.
 const RIGHTS: &str = "the rights of infra/kubernetes/rbac.yaml for whoever runs the functions";
 
+/// The objects of all kinds, as the API server has them.
+struct Objects {
+    pools: Vec<Value>,
+    classes: Vec<Value>,
+    overlays: Result<Vec<Value>, Invalid>,
+    buffers: Result<Vec<Value>, Invalid>,
+}
+
+impl Objects {
+    async fn list(transport: &Transport) -> Result<Self, ClusterError> {
+        let (pools, classes, overlays, buffers) = futures::try_join!(
+            objects(transport, &NODE_POOLS),
+            objects(transport, &EC2_NODE_CLASSES),
+            optional(transport, std::slice::from_ref(&NODE_OVERLAYS), "NodeOverlay"),
+            optional(transport, &BUFFERS, "CapacityBuffer"),
+        )?;
+        let (pools, classes) = (pools.unwrap_or_default(), classes.unwrap_or_default());
+        Ok(Self { pools, classes, overlays, buffers })
+    }
+}
+
 /// Reads all kinds; objects that do not pass validation are set apart. A pool that is being deleted
 /// launches nothing, as Karpenter has it, and is left out; so are overlays and buffers.
 pub(super) async fn read(transport: &Transport) -> Result<Configuration, ClusterError> {
     let mut configuration = Configuration::default();
-    let (pools, classes, overlays, buffers) = futures::try_join!(
-        objects(transport, &NODE_POOLS),
-        objects(transport, &EC2_NODE_CLASSES),
-        optional(transport, std::slice::from_ref(&NODE_OVERLAYS), "NodeOverlay"),
-        optional(transport, &BUFFERS, "CapacityBuffer"),
-    )?;
-    for pool in pools.unwrap_or_default().iter().filter(|pool| stays(pool)) {
+    let Objects { pools, classes, overlays, buffers } = Objects::list(transport).await?;
+    for pool in pools.iter().filter(|pool| stays(pool)) {
         configuration.objects.extend(ConfiguredObject::read(ConfiguredKind::NodePool, pool));
         // Its Ready condition is what we wrote there ourselves.
         let read = NodePool::read(pool).map(|pool| NodePool { not_ready: None, ..pool });
         sort_out(read, &mut configuration.node_pools, &mut configuration.invalid);
     }
-    for class in classes.unwrap_or_default() {
+    for class in classes {
         if stays(&class) {
             configuration.objects.extend(ConfiguredObject::read(ConfiguredKind::EC2NodeClass, &class));
         }
@@ -69,13 +85,8 @@ pub(super) async fn read(transport: &Transport) -> Result<Configuration, Cluster
 
 /// What people wrote of all objects, in a form in which a change shows.
 pub(super) async fn written(transport: &Transport) -> Result<Vec<[String; 1]>, ClusterError> {
-    let (pools, classes, overlays, buffers) = futures::try_join!(
-        objects(transport, &NODE_POOLS),
-        objects(transport, &EC2_NODE_CLASSES),
-        optional(transport, std::slice::from_ref(&NODE_OVERLAYS), "NodeOverlay"),
-        optional(transport, &BUFFERS, "CapacityBuffer"),
-    )?;
-    let needed = pools.into_iter().chain(classes).flatten();
+    let Objects { pools, classes, overlays, buffers } = Objects::list(transport).await?;
+    let needed = pools.into_iter().chain(classes);
     let others = [overlays, buffers].into_iter().flat_map(Result::unwrap_or_default);
     let fields = ["uid", "generation", "labels", "annotations", "deletionTimestamp"];
     let of_object = |object: Value| {
