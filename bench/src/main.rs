@@ -119,28 +119,17 @@ fn write_scenario(options: ScenarioOptions) -> Result<()> {
     Recipe { scenario, pods, seed, types: &catalogue::embedded()?, trace }.write(&file)
 }
 
-/// Measures bursts of each size as often as is asked for, and prints the seconds of all runs of a
-/// size together.
-fn measure_bursts(
-    bursts: &[(usize, usize)],
-    what: &str,
-    burst: impl Fn(usize) -> Result<Vec<f64>>,
-) -> Result<()> {
-    for &(size, runs) in bursts {
-        let mut times = Vec::new();
-        for _ in 0..runs {
-            times.extend(burst(size)?);
-        }
-        times.sort_by(f64::total_cmp);
-        println!(
-            "burst of {size}, {runs} runs, {} times, {what}: p50 {:.2} s, p99 {:.2} s, max {:.2} s",
-            times.len(),
-            percentile(&times, 50),
-            percentile(&times, 99),
-            percentile(&times, 100)
-        );
-    }
-    Ok(())
+/// Prints the seconds of all runs of a burst together.
+fn print_burst(size: usize, runs: usize, what: &str, mut times: Vec<f64>) {
+    times.sort_by(f64::total_cmp);
+    println!(
+        "burst of {size}, {runs} runs, {} times, {what}: min {:.2} s, p50 {:.2} s, p99 {:.2} s, max {:.2} s",
+        times.len(),
+        percentile(&times, 0),
+        percentile(&times, 50),
+        percentile(&times, 99),
+        percentile(&times, 100)
+    );
 }
 
 /// The value below which `percent` of the sorted values lie.

@@ -10,7 +10,7 @@ use outrigger_stack::{NodeAgentSettings, Rates, all_functions};
 use outrigger_tests::world::start;
 
 use crate::latency::create;
-use crate::measure_bursts;
+use crate::print_burst;
 use crate::sight::{lock, watch};
 
 /// Burst sizes and how often each is measured.
@@ -19,7 +19,11 @@ const LONGEST: Duration = Duration::from_mins(3);
 
 /// Measures and prints.
 pub(crate) fn run() -> Result<()> {
-    measure_bursts(&BURSTS, "Ready to the last pod bound", burst)
+    for (size, runs) in BURSTS {
+        let times: Vec<Vec<f64>> = (0..runs).map(|_| burst(size)).collect::<Result<_>>()?;
+        print_burst(size, runs, "Ready to the last pod bound", times.concat());
+    }
+    Ok(())
 }
 
 /// One burst on a fresh stack; seconds for each node.

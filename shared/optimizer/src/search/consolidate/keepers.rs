@@ -19,7 +19,8 @@ use crate::solution::PlacedPods;
 
 /// How many pods all attempts together move at most, the first one aside.
 const PODS_MOVED_MAX: usize = 3_000;
-/// How many attempts there are at most.
+/// How many attempts there are at most. With one alone, eight consolidations of 60 half-empty nodes
+/// cost 0.65 % more in the mean.
 const ATTEMPTS_MAX: usize = 200;
 
 /// Whether each node stays that is valued.
@@ -117,7 +118,8 @@ impl<'s, 'p, 'a> Search<'s, 'p, 'a> {
     }
 
     /// The same with one node more or less, or with one in the place of another, the most promising
-    /// first. Of nodes that are alike only the first is tried.
+    /// first. Of nodes that are alike only the first is tried. Without them, the consolidations of
+    /// 60 nodes cost 0.44 % more.
     fn neighbours(&self, keepers: &Keepers) -> Vec<(f64, Keepers)> {
         if self.attempts == 1 {
             return Vec::new();

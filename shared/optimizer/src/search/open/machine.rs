@@ -49,7 +49,8 @@ pub(super) struct MachineSearch<'s, 'p, 'a> {
 pub(super) struct Score {
     /// How many pods that should be on this node are not.
     pub(super) apart: u32,
-    /// How many types it lacks of the flexibility that spot needs.
+    /// How many types it lacks of the flexibility that spot needs. The objective ranks solutions by
+    /// that before their cost.
     pub(super) types_lacking: usize,
     /// Its cost over its worth, with what EC2 may choose in mind.
     pub(super) ratio: f64,
