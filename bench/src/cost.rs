@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use outrigger_bench::bill::{Hour, Minute, bills_table, minutes_table};
 use outrigger_stack::{Kubernetes, NodeAgentSettings, Stack};
-use outrigger_tests::large_cluster::{add_unschedulable, load, own_node, peak_memory_mib};
+use outrigger_tests::large_cluster::{PodSize, add_unschedulable, load, own_node, peak_memory_mib};
 use outrigger_tests::proxy::{Mode, Proxy, Traffic};
 use outrigger_tests::world::{ledger, proxied_api_server, start, tick};
 use serde_json::{Value, json};
@@ -126,7 +126,7 @@ impl Cluster {
         let items = ledger(&stack, "claim#")?;
         let claim = items.iter().map(bytes).max().context("the ledger has no claim")?;
         eprintln!("{nodes} nodes; a claim takes {claim} bytes of the ledger");
-        load(&stack, nodes)?;
+        load(&stack, nodes, PodSize::Real)?;
         Ok(Self { stack, nodes, claim: claim as f64 })
     }
 

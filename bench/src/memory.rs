@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use outrigger_tests::large_cluster::{PODS_A_NODE, add_unschedulable, load, peak_memory_mib};
+use outrigger_tests::large_cluster::{PODS_A_NODE, PodSize, add_unschedulable, load, peak_memory_mib};
 use outrigger_tests::world::{start, tick};
 
 const NODES: usize = 1_000;
@@ -13,7 +13,7 @@ const WAITING: usize = 500;
 /// Measures and prints.
 pub(crate) fn run() -> Result<()> {
     let stack = start()?;
-    load(&stack, NODES)?;
+    load(&stack, NODES, PodSize::Real)?;
     add_unschedulable(stack.kubernetes(), WAITING)?;
     let process = stack.start_function("provision", &[])?;
     let began = Instant::now();

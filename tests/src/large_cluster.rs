@@ -21,13 +21,31 @@ const PODS_PATH: &str = "/api/v1/namespaces/default/pods";
 const CREATORS: usize = 4;
 /// How many objects of 10 KB etcd takes in one request.
 const AT_ONCE: usize = 50;
-/// Variables of a pod, which are most of its bytes.
-const VARIABLES: usize = 48;
+
+/// How large pods are: a page of them is the most that a function holds of what the API server
+/// sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodSize {
+    /// 10 KB, as those of real clusters.
+    Real,
+    /// 3 KB, which the API server sends in a third of the time.
+    Small,
+}
+
+impl PodSize {
+    /// Variables of a container, which are most of a pod's bytes.
+    const fn variables(self) -> usize {
+        match self {
+            Self::Real => 48,
+            Self::Small => 6,
+        }
+    }
+}
 
 /// Makes the nodes and their pods, bound as kube-scheduler binds. They are written as the API
 /// server stores them: through it they would take ten times as long. What would look at thousands
 /// of them on two cores ends before.
-pub fn load(stack: &Stack, nodes: usize) -> Result<()> {
+pub fn load(stack: &Stack, nodes: usize, size: PodSize) -> Result<()> {
     for part in ["kwok", "kube-controller-manager", "kube-scheduler"] {
         stack.kill_part(part)?;
     }
@@ -40,10 +58,10 @@ pub fn load(stack: &Stack, nodes: usize) -> Result<()> {
     })?;
     store(&etcd, nodes * PODS_A_NODE, |number| {
         let name = format!("bound-{number}");
-        let mut pod = pod(&name, &format!("service-{}", number % 300), number % 7);
+        let mut pod = pod(&name, &format!("service-{}", number % 300), number % 7, size);
         pod["spec"]["nodeName"] = json!(format!("i-{:017x}", number % nodes));
         pod["status"] = json!({"phase": "Running"});
-        pod["metadata"]["managedFields"] = json!([managed_fields()]);
+        pod["metadata"]["managedFields"] = json!([managed_fields(size)]);
         (format!("pods/default/{name}"), pod)
     })?;
     // The API server takes them in for a while.
@@ -91,7 +109,7 @@ pub fn own_node(stack: &Stack) -> Result<()> {
 pub fn add_unschedulable(kubernetes: &Kubernetes, count: usize) -> Result<()> {
     side_by_side(count, |number| {
         let name = format!("waiting-{number}");
-        kubernetes.create(PODS_PATH, &pod(&name, "waiting", number % 7))?;
+        kubernetes.create(PODS_PATH, &pod(&name, "waiting", number % 7, PodSize::Real))?;
         let verdict = json!({
             "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
             "message": "0 nodes are available", "lastTransitionTime": "2026-01-05T10:00:00Z",
@@ -165,11 +183,11 @@ fn node(number: usize) -> Value {
     })
 }
 
-/// A pod of 10 KB, as workloads make them: an owner, environment, probes and mounts are most of its
+/// A pod as workloads make them: an owner, environment, probes and mounts are most of its
 /// bytes. What differs from pod to pod in a real one's status - addresses, digests, times - stands
 /// in an annotation here.
-fn pod(name: &str, app: &str, shape: usize) -> Value {
-    let variables: Vec<_> = (0..VARIABLES)
+fn pod(name: &str, app: &str, shape: usize, size: PodSize) -> Value {
+    let variables: Vec<_> = (0..size.variables())
         .map(|n| json!({"name": format!("SETTING_{n}"), "value": format!("https://{app}.example.com/{n}/{}", n * n)}))
         .collect();
     let mut template =
@@ -198,12 +216,12 @@ fn pod(name: &str, app: &str, shape: usize) -> Value {
 }
 
 /// Whose the fields of a pod are, as the API server notes it of each that it creates.
-fn managed_fields() -> Value {
+fn managed_fields(size: PodSize) -> Value {
     let of_variable = |number: usize| {
         let key = format!("k:{{\"name\":\"SETTING_{number}\"}}");
         (key, json!({".": {}, "f:name": {}, "f:value": {}}))
     };
-    let variables: serde_json::Map<String, Value> = (0..VARIABLES).map(of_variable).collect();
+    let variables: serde_json::Map<String, Value> = (0..size.variables()).map(of_variable).collect();
     let containers = json!({"k:{\"name\":\"main\"}": {".": {}, "f:env": variables}});
     json!({
         "manager": "kube-controller-manager", "operation": "Update", "apiVersion": "v1",

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use outrigger_stack::{
-    CLUSTER, FunctionProcess, InvocationResult, NodeAgent, NodeAgentSettings, Options, Stack, parameter,
-    scheduled_event,
+    CLUSTER, FunctionProcess, InvocationResult, NodeAgent, NodeAgentSettings, Options, Stack, TABLE,
+    parameter, scheduled_event,
 };
 use outrigger_tests::cli::{Said, outrigger_in};
 use outrigger_tests::objects::deployment;
@@ -15,11 +15,15 @@ use serde_json::{Value, json};
 
 const NODES: &str = "/api/v1/nodes";
 const CLAIMS: &str = "/apis/karpenter.sh/v1/nodeclaims";
-const GROUP: &str = "workers";
+const GROUP: &str = "nodes.stack.example.com";
 /// How many nodes the group has, and how many pods run on each.
 const MEMBERS: usize = 3;
 const PODS: usize = 3;
 const LONGEST: Duration = Duration::from_mins(4);
+/// Its commands are run.
+const GUIDE: &str = include_str!("../../../docs/migrating.md");
+/// Its part about any nodes.
+const ADOPTING: &str = "Adopting nodes";
 
 /// A cluster whose pods run on nodes of an Auto Scaling group, with a NodePool that has none.
 struct World {
@@ -53,8 +57,8 @@ impl World {
         world
     }
 
-    /// An Auto Scaling group of the launch template `nodes`. Its nodes have no gate: kOps writes
-    /// none for groups that nobody borrows.
+    /// An Auto Scaling group of the launch template `nodes`. kops-controller labels its nodes with
+    /// their InstanceGroup. They have no gate: kOps writes none for groups that nobody borrows.
     fn make_group(&self) {
         let ask = [
             parameter("AutoScalingGroupName", GROUP),
@@ -70,7 +74,9 @@ impl World {
         wait_for("nodes", MEMBERS, LONGEST, joined).unwrap();
         for node in self.nodes() {
             let path = format!("{NODES}/{}", name(&node));
-            self.stack.kubernetes().merge(&path, &json!({"spec": {"taints": null}})).unwrap();
+            let labels = json!({"kops.k8s.io/instancegroup": "nodes"});
+            let change = json!({"metadata": {"labels": labels}, "spec": {"taints": null}});
+            self.stack.kubernetes().merge(&path, &change).unwrap();
         }
     }
 
@@ -90,16 +96,17 @@ impl World {
         (texts("InstanceId"), texts("DesiredCapacity")[0].parse().unwrap())
     }
 
-    /// The command, as an operator who may do all.
-    fn adopt(&self, arguments: &[&str]) -> Said {
+    /// The command of a part of the guide, and more words, as an operator who may do all.
+    fn adopt(&self, heading: &str, more: &[&str]) -> Said {
         let everything = [
             ("AWS_ENDPOINT_URL", self.stack.state().endpoints.aws.as_str()),
             ("AWS_ENDPOINT_URL_DYNAMODB", self.stack.state().endpoints.dynamodb.as_str()),
         ];
         let environment: BTreeMap<String, String> = self.stack.function_environment("provision", &everything);
         let kubeconfig = &self.stack.state().endpoints.admin_kubeconfig;
-        let pool = ["adopt", "--pool", "workers=default"];
-        outrigger_in(&environment, kubeconfig, &[&pool, arguments].concat()).unwrap()
+        let command = guided(heading, "outrigger ").replace("CLUSTER", CLUSTER).replace("TABLE", TABLE);
+        let words: Vec<&str> = command.split_whitespace().chain(more.iter().copied()).collect();
+        outrigger_in(&environment, kubeconfig, &words).unwrap()
     }
 
     /// The uid of each pod, and its node.
@@ -120,6 +127,14 @@ impl World {
             }
         }
     }
+}
+
+/// The command of a program under a heading of the guide, without the program.
+fn guided(heading: &str, program: &str) -> String {
+    let (_, part) = GUIDE.split_once(&format!("\n## {heading}\n")).unwrap();
+    let part = part.split("\n## ").next().unwrap();
+    let mut commands = part.lines().filter(|line| line.starts_with("    "));
+    commands.find_map(|line| line.trim().strip_prefix(program)).unwrap().to_owned()
 }
 
 fn name(object: &Value) -> &str {
@@ -148,7 +163,7 @@ fn nodes_of_a_group_are_adopted_with_their_pods_and_replaced_one_by_one() {
     world.stack.aws().auto_scaling("SetInstanceProtection", &protect).unwrap();
     let before = world.placed();
 
-    let said = world.adopt(&["-o", "json"]);
+    let said = world.adopt(ADOPTING, &["-o", "json"]);
     assert_eq!(said.code, 1, "{said:?}");
     let mut expected: BTreeMap<String, Option<String>> =
         members.iter().map(|member| (member.clone(), None)).collect();
@@ -156,21 +171,21 @@ fn nodes_of_a_group_are_adopted_with_their_pods_and_replaced_one_by_one() {
     assert_eq!(verdicts(&said), expected, "{said:?}");
     assert_eq!(world.group(), (members.clone(), MEMBERS), "nothing is changed before --yes");
     assert_eq!(instances(&world.stack).unwrap(), Vec::<String>::new());
-    let said = world.adopt(&[]);
+    let said = world.adopt(ADOPTING, &[]);
     assert!(said.output.contains("2 nodes would be adopted; --yes does it"), "{said:?}");
-    let said = world.adopt(&["--yes", "--node", "i-0"]);
+    let said = world.adopt(ADOPTING, &["--yes", "--node", "i-0"]);
     let refusal = "--node i-0: found no node of that name; allowed: a node of the cluster: kubectl get nodes";
     assert!(said.code == 2 && said.errors.contains(refusal), "{said:?}");
     assert_eq!(world.group(), (members.clone(), MEMBERS), "a name that is wrong changes nothing");
 
-    let said = world.adopt(&["--yes", "--replace"]);
+    let said = world.adopt("From Auto Scaling groups", &[]);
     assert!(said.code == 1 && said.output.contains("2 nodes adopted"), "{said:?}");
     assert_eq!(world.group(), (vec![members[0].clone()], 1), "the group wants as many fewer");
     assert_eq!((claims_in(&world.stack, "Initialized").unwrap(), world.placed()), (2, before));
     let mut adopted = members[1..].to_vec();
     adopted.sort();
     assert_eq!(instances(&world.stack).unwrap(), adopted);
-    assert_eq!(verdicts(&world.adopt(&["-o", "json"])).len(), 1, "only the protected one is left");
+    assert_eq!(verdicts(&world.adopt(ADOPTING, &["-o", "json"])).len(), 1, "only the protected one is left");
 
     world.until("both are replaced", |world| {
         let left = world.nodes().iter().filter(|node| adopted.iter().any(|one| one == name(node))).count();
@@ -229,17 +244,18 @@ fn nodes_of_karpenter_are_adopted_once_it_is_stopped() {
     let kubernetes = world.stack.kubernetes();
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.000000Z").to_string();
     apply(kubernetes, &lease("karpenter-0", &now)).unwrap();
-    let said = world.adopt(&["--yes"]);
+    let said = world.adopt("From Karpenter", &[]);
     assert!(said.code == 1 && said.output.contains("is held by karpenter-0"), "{said:?}");
     assert_eq!(claims_in(&world.stack, "Initialized").unwrap(), 0);
 
-    kubernetes
-        .delete("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/karpenter-leader-election")
-        .unwrap();
+    let of_lease = guided("From Karpenter", "kubectl delete lease ");
+    let (lease, namespace) = of_lease.split_once(" -n ").unwrap();
+    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{lease}");
+    kubernetes.delete(&path).unwrap();
     let before = world.placed();
-    let said = world.adopt(&["--yes"]);
+    let said = world.adopt("From Karpenter", &[]);
     assert!(said.code == 0 && said.output.contains("3 nodes adopted"), "{said:?}");
-    let said = world.adopt(&[]);
+    let said = world.adopt(ADOPTING, &[]);
     assert!(said.output.contains("every node is Outrigger's"), "{said:?}");
 
     tick(&world.stack, "lifecycle").unwrap();
