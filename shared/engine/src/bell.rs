@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::chain;
+use crate::chain::chain;
 use crate::ports::{Notice, Ports};
 
 /// Rings about some claims; about none nothing is rung. Losing it costs time only: the next ticks

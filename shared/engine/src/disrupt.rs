@@ -27,8 +27,8 @@ use tokio::time::Instant;
 
 use crate::TickError;
 use crate::bell::ring;
+use crate::chain::chain;
 use crate::claim::command::commit;
-use crate::error::chain;
 use crate::guards::{Guard, Guards};
 use crate::lease_guard::LeaseGuard;
 use crate::observe::offers::Offers;

@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::bell::ring;
+use crate::chain::chain;
 use crate::claim::command;
 use crate::claim::end;
-use crate::error::chain;
 use crate::guards::Guards;
 use crate::pause::in_force;
 use crate::ports::{ClusterError, Event, Interruption, LedgerError, LedgerState, Ports, Subject};
@@ -328,17 +328,13 @@ impl Batch<'_> {
             let subject = done.subject;
             task.responses.into_iter().map(move |response| Event {
                 about: subject.clone(),
-                warning: true,
                 reason: response.reason,
                 message: response.text,
             })
         });
         let publish = async |event: Event| {
-            if Instant::now() >= deadline {
-                return;
-            }
-            if let Err(error) = ports.cluster.publish_event(&event).await {
-                tracing::warn!(about = %event.about, error = chain(&error), "the event was not published");
+            if Instant::now() < deadline {
+                ports.publish(&event).await;
             }
         };
         futures::stream::iter(events.map(publish)).buffer_unordered(CONCURRENT).collect::<Vec<()>>().await;

@@ -6,7 +6,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
 use crate::TickError;
-use crate::error::chain;
+use crate::chain::chain;
 use crate::ports::{Lease, LedgerError, Ports};
 use crate::sweep::adoption::is_new_ledger;
 

@@ -9,6 +9,7 @@
 //! others have launched, and the way out.
 
 mod bell;
+mod chain;
 mod claim;
 mod error;
 mod guards;
@@ -33,8 +34,9 @@ pub mod uninstall;
 pub use outrigger_planning::binding::DEFAULT_SCHEDULER;
 pub use outrigger_policy::{MinValuesPolicy, Preferences};
 
+pub use chain::chain;
 pub use claim::placing::PlacePods;
-pub use error::{TickError, chain};
+pub use error::TickError;
 pub use guards::{Guard, Guards};
 pub use launch::fleet_errors;
 pub use ports::{Clock, Ports, WallClock};

@@ -14,12 +14,12 @@ use outrigger_model::{Command, Intent, LaunchHealth, Node, NodeClaim};
 use tokio::time::Instant;
 
 use crate::TickError;
+use crate::chain::chain;
 use crate::claim::drain::Patience;
 use crate::claim::index::Nodes;
 use crate::claim::mirror::Mirrors;
 pub use crate::claim::tick::{LifecycleSettings, Summary};
 use crate::claim::tick::{PAUSE, Tick};
-use crate::error::chain;
 use crate::guards::Guard;
 use crate::lease_guard::LeaseGuard;
 use crate::observe::watch::Watched;

@@ -2,6 +2,7 @@
 
 pub mod cloud;
 pub mod cluster;
+pub mod event;
 pub mod ledger;
 
 use jiff::{SignedDuration, Timestamp};
@@ -11,13 +12,16 @@ pub use cloud::{
     Machine, ManagedPools, Notice, TemplateRef, WrittenTemplate,
 };
 pub use cluster::{
-    Attachment, Binding, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Event,
-    Eviction, Glance, GoingDefinitions, Mirror, NodeChange, PodOnNode, Scope, Subject, Volumes,
+    Attachment, Binding, Cluster, ClusterChange, ClusterError, ClusterState, Configuration, Cursor, Eviction,
+    Glance, GoingDefinitions, Mirror, NodeChange, PodOnNode, Scope, Volumes,
 };
+pub use event::{Event, EventReason, Subject};
 pub use ledger::{
     Claims, Commands, DisruptMemory, Interruption, Interruptions, LaunchMemory, Launches, Lease, Leases,
     Ledger, LedgerError, LedgerState, LifecycleMemory, OperatorPause, PreparedLaunch, Reports, Sweep,
 };
+
+use crate::chain::chain;
 
 /// Where "now" comes from. Waiting goes through tokio's timers, which the simulator runs in virtual
 /// time.
@@ -58,6 +62,13 @@ impl Ports<'_> {
     /// one writes down another compares; the API server's clock is whoever's who runs it.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// Tells people. Losing an event costs nothing but the news.
+    pub async fn publish(&self, event: &Event) {
+        if let Err(error) = self.cluster.publish_event(event).await {
+            tracing::warn!(about = %event.about, error = chain(&error), "the event was not published");
+        }
     }
 
     /// By how much the API server's clock is ahead of ours, where that is more than a minute either

@@ -17,9 +17,9 @@ use serde::Serialize;
 use tokio::time::{Instant, timeout};
 
 use crate::TickError;
+use crate::chain::chain;
 use crate::claim::command::{give_up_too_dear, note_replacements};
 use crate::claim::nomination::hold_room;
-use crate::error::chain;
 use crate::guards::{Guard, Guards};
 use crate::launch::apply::apply;
 use crate::launch::launcher::LaunchResults;

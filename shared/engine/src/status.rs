@@ -14,10 +14,10 @@ use outrigger_model::{ConfiguredKind, ConfiguredObject, ConfiguredStatus, Karpen
 use outrigger_policy::karpenter::Owner;
 use tokio::time::Instant;
 
-use crate::error::chain;
+use crate::chain::chain;
 use crate::observe::classes::{Resolution, resolution};
 use crate::observe::karpenter::karpenter_lease;
-use crate::ports::{Configuration, Event, LedgerState, Ports, Subject};
+use crate::ports::{Configuration, Event, EventReason, LedgerState, Ports, Subject};
 use conditions::{Facts, READY, shows, status_of};
 
 /// How many objects are written at once.
@@ -112,10 +112,8 @@ async fn write(ports: Ports<'_>, object: &ConfiguredObject, status: ConfiguredSt
         return;
     }
     for event in news(object, &status) {
-        tracing::info!(object = %reference, reason = event.reason, message = event.message, "its status changed");
-        if let Err(error) = ports.cluster.publish_event(&event).await {
-            tracing::warn!(about = %event.about, error = chain(&error), "the event was not published");
-        }
+        tracing::info!(object = %reference, reason = %event.reason, message = event.message, "its status changed");
+        ports.publish(&event).await;
     }
 }
 
@@ -130,7 +128,7 @@ fn news(object: &ConfiguredObject, status: &ConfiguredStatus) -> Vec<Event> {
     };
     let of_trouble = |condition: &Condition| {
         let reason = conditions::event_reason(condition)?;
-        Some(Event { about: about(), warning: true, reason, message: condition.message.clone() })
+        Some(Event { about: about(), reason, message: condition.message.clone() })
     };
     let mut events: Vec<Event> = status.conditions.iter().filter(is_new).filter_map(of_trouble).collect();
     let root = status.conditions.last();
@@ -140,7 +138,7 @@ fn news(object: &ConfiguredObject, status: &ConfiguredStatus) -> Vec<Event> {
     });
     if is_mended {
         let message = "Outrigger uses it from now on".to_owned();
-        events.push(Event { about: about(), warning: false, reason: READY, message });
+        events.push(Event { about: about(), reason: EventReason::Ready, message });
     }
     events
 }

@@ -476,7 +476,8 @@ impl Objects {
     }
 
     pub(crate) fn publish_event(&mut self, event: &Event) {
-        let entry = self.events.entry((event.about.clone(), event.reason)).or_insert((String::new(), 0));
+        let entry =
+            self.events.entry((event.about.clone(), event.reason.into_str())).or_insert((String::new(), 0));
         entry.0.clone_from(&event.message);
         entry.1 += 1;
     }

@@ -23,13 +23,13 @@ use outrigger_policy::leaving::replacement::{
 
 use super::tick::{Tick, cause_of};
 use crate::TickError;
+use crate::chain::chain;
 use crate::claim::index::Nodes;
 use crate::claim::start::awaits_only_pods;
-use crate::error::chain;
 use crate::guards::Guard;
 use crate::launch::launcher::LaunchResults;
 use crate::observe::budgets::disruption_budgets;
-use crate::ports::{Event, Lease, LedgerError, Ports, Subject};
+use crate::ports::{Event, EventReason, Lease, LedgerError, Ports, Subject};
 
 /// Issues a command over one claim, which was just read. Returns whether it holds the claim from
 /// now on: not where that is not ready for pods, or a command holds it already. Works without the
@@ -299,10 +299,8 @@ impl Tick<'_> {
         let message = format!("it is not drained, although {}: {why}", command.message);
         tracing::warn!(command = command.id, message, "the command is given up");
         for about in nodes.iter().map(|node| Subject::node(node)) {
-            let event = Event { about, warning: true, reason: "DisruptionBlocked", message: message.clone() };
-            if let Err(error) = self.ports.cluster.publish_event(&event).await {
-                tracing::warn!(command = command.id, error = chain(&error), "the event was not published");
-            }
+            let reason = EventReason::DisruptionBlocked;
+            self.ports.publish(&Event { about, reason, message: message.clone() }).await;
         }
     }
 }

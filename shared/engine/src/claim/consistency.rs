@@ -10,7 +10,7 @@ use outrigger_model::{
 
 use super::tick::Tick;
 use crate::TickError;
-use crate::ports::{Event, Subject};
+use crate::ports::{Event, EventReason, Subject};
 
 /// Of what was expected, in percent, a node may have as little.
 const LEAST_PERCENT: i128 = 90;
@@ -134,10 +134,10 @@ impl Tick<'_> {
         }
         if !duplicates.is_empty() && check.duplicates != duplicates {
             let message = format!("several nodes carry its providerID: {}", duplicates.join(", "));
-            self.complain(claim, "MultipleNodesFound", message).await;
+            self.complain(claim, EventReason::MultipleNodesFound, message).await;
         }
         if let Some(message) = shortfall.clone().filter(|_| !is_known) {
-            self.complain(claim, "FailedConsistencyCheck", message).await;
+            self.complain(claim, EventReason::FailedConsistencyCheck, message).await;
         }
         let since = self.ports.now();
         let mut node_check = NodeCheck { duplicates, ..claim.status.node_check.clone() };
@@ -149,10 +149,10 @@ impl Tick<'_> {
         Ok(())
     }
 
-    async fn complain(&self, claim: &NodeClaim, reason: &'static str, message: String) {
-        tracing::warn!(claim = claim.name, reason, message, "the node is not what was bought");
+    async fn complain(&self, claim: &NodeClaim, reason: EventReason, message: String) {
+        tracing::warn!(claim = claim.name, %reason, message, "the node is not what was bought");
         let about = Subject::NodeClaim { name: claim.name.clone(), uid: self.mirrors.uid(&claim.name) };
-        self.patience.tell(self.ports, Event { about, warning: true, reason, message }).await;
+        self.patience.tell(self.ports, Event { about, reason, message }).await;
     }
 
     /// Remembers what the node of a claim offers, where that is news about its type, image and

@@ -10,10 +10,10 @@ use jiff::{SignedDuration, Timestamp};
 use outrigger_model::{Node, NodeClaim, TerminationCause, TerminationReason, labels};
 
 use super::tick::Tick;
+use crate::chain::chain;
 use crate::claim::index::Nodes;
-use crate::error::chain;
 use crate::guards::Guard;
-use crate::ports::{Event, Lease, Subject, Sweep};
+use crate::ports::{Event, EventReason, Lease, Subject, Sweep};
 
 /// Deletions this close together count together.
 const TOGETHER: SignedDuration = SignedDuration::from_mins(10);
@@ -93,7 +93,7 @@ impl Tick<'_> {
                 claims.len(),
                 labels::DELETE_ANYWAY
             );
-            let event = Event { about, warning: true, reason: "DeletionHeld", message };
+            let event = Event { about, reason: EventReason::DeletionHeld, message };
             self.patience.tell(self.ports, event).await;
         }
         held

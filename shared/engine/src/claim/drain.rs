@@ -13,11 +13,11 @@ use outrigger_model::{ClaimState, Node, NodeClaim, Pod, PodRef, Resources, Termi
 use tokio::time::Instant;
 
 use crate::TickError;
+use crate::chain::chain;
 use crate::claim::end::{close, close_for};
-use crate::error::chain;
 use crate::guards::{Guard, Guards};
 use crate::ports::{
-    Attachment, ClusterError, Event, Eviction, Lease, LedgerError, PodOnNode, Ports, Subject,
+    Attachment, ClusterError, Event, EventReason, Eviction, Lease, LedgerError, PodOnNode, Ports, Subject,
 };
 
 /// From the taint to the first look at the pods: by then the scheduler has noticed.
@@ -191,7 +191,7 @@ struct Asked {
     /// When each pod, by uid, may be asked again, and the pause before that.
     again: BTreeMap<String, (Instant, Duration)>,
     /// What people were told already.
-    published: BTreeSet<(Subject, &'static str, String)>,
+    published: BTreeSet<(Subject, EventReason, String)>,
 }
 
 impl Patience {
@@ -214,8 +214,8 @@ impl Patience {
     pub(crate) async fn tell(&self, ports: Ports<'_>, event: Event) {
         let is_news =
             self.lock().published.insert((event.about.clone(), event.reason, event.message.clone()));
-        if is_news && let Err(error) = ports.cluster.publish_event(&event).await {
-            tracing::warn!(about = %event.about, error = chain(&error), "the event was not published");
+        if is_news {
+            ports.publish(&event).await;
         }
     }
 }
@@ -403,14 +403,14 @@ impl Draining<'_> {
         }
         for (pod, wish) in &drain.unreadable {
             let message = format!("annotation {wish}");
-            self.tell(Subject::pod(pod), true, "InvalidDoNotDisrupt", message).await;
+            self.tell(Subject::pod(pod), EventReason::InvalidDoNotDisrupt, message).await;
         }
         let mut answers = Vec::new();
         for (pod, grace) in &drain.force {
             let lost = if pod.owner_kind.is_empty() { LOST } else { "" };
             let message =
                 format!("its node must end; it is deleted with {} s of grace{lost}", grace.as_secs());
-            self.tell(Subject::pod(pod), true, "TerminationGracePeriodExpiring", message).await;
+            self.tell(Subject::pod(pod), EventReason::TerminationGracePeriodExpiring, message).await;
             answers.push(self.ports.cluster.delete_pod(pod, *grace).await);
         }
         let mut requests = Vec::new();
@@ -428,7 +428,7 @@ impl Draining<'_> {
             Eviction::Accepted => {
                 let lost = if pod.owner_kind.is_empty() { LOST } else { "" };
                 let message = format!("evicted from the node {}, which is being drained{lost}", node.name);
-                self.tell(Subject::pod(pod), false, "Evicted", message).await;
+                self.tell(Subject::pod(pod), EventReason::Evicted, message).await;
             }
             Eviction::Gone => {}
             Eviction::Blocked { why } => {
@@ -441,12 +441,12 @@ impl Draining<'_> {
 
     async fn tell_of_block(self, node: &Node, pod: &Pod, why: &str) {
         let message = format!("the pod {} cannot be evicted: {why}", pod.id);
-        self.tell(Subject::node(node), true, "FailedDraining", message.clone()).await;
-        self.tell(Subject::pod(pod), true, "FailedDraining", message).await;
+        self.tell(Subject::node(node), EventReason::FailedDraining, message.clone()).await;
+        self.tell(Subject::pod(pod), EventReason::FailedDraining, message).await;
     }
 
-    async fn tell(self, about: Subject, warning: bool, reason: &'static str, message: String) {
-        self.patience.tell(self.ports, Event { about, warning, reason, message }).await;
+    async fn tell(self, about: Subject, reason: EventReason, message: String) {
+        self.patience.tell(self.ports, Event { about, reason, message }).await;
     }
 
     async fn write(

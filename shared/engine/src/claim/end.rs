@@ -6,12 +6,12 @@ use outrigger_model::{
 };
 
 use super::tick::Tick;
+use crate::chain::chain;
 use crate::claim::change::{opened, unchanged};
 use crate::claim::index::Nodes;
 use crate::claim::liveness;
-use crate::error::chain;
 use crate::launch::health;
-use crate::ports::{ClusterError, Event, Lease, LedgerError, NodeChange, Ports, Subject};
+use crate::ports::{ClusterError, Event, EventReason, Lease, LedgerError, NodeChange, Ports, Subject};
 
 /// How often a claim that somebody else writes at the same time is tried again.
 pub(crate) const ATTEMPTS: usize = 5;
@@ -181,12 +181,8 @@ impl Tick<'_> {
     pub(crate) async fn tell_of_end(&mut self, claim: &NodeClaim, cause: &TerminationCause) {
         self.summary.ending.push(claim.name.clone());
         let about = Subject::NodeClaim { name: claim.name.clone(), uid: self.mirrors.uid(&claim.name) };
-        let warning = cause.reason != TerminationReason::Deleted;
-        let (reason, message) = (cause.reason.as_str(), cause.message.clone());
-        let event = Event { about, warning, reason, message };
-        if let Err(error) = self.ports.cluster.publish_event(&event).await {
-            tracing::warn!(claim = claim.name, error = chain(&error), "the event was not published");
-        }
+        let (reason, message) = (EventReason::from(cause.reason), cause.message.clone());
+        self.ports.publish(&Event { about, reason, message }).await;
     }
 
     /// A claim whose machine never came to be of use counts against its pool.

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use outrigger_model::{ClaimState, NodeClaim, OwnerReference, labels};
 use tokio::time::Instant;
 
-use crate::error::chain;
+use crate::chain::chain;
 use crate::ports::{ClusterError, GoingDefinitions, Lease, Mirror, Ports};
 
 /// How often the objects are listed while a tick goes on, to see which were deleted.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use futures::{FutureExt, StreamExt};
 use outrigger_model::{NodeClaim, NominatedPod, Plan, Pod, Snapshot, Target};
 
-use crate::error::chain;
+use crate::chain::chain;
 use crate::ports::{Lease, LedgerError, Ports};
 
 /// How many nominations are on their way at once.

@@ -22,14 +22,14 @@ use tokio::time::Instant;
 
 use super::tick::{PAUSE, Tick};
 use crate::TickError;
+use crate::chain::chain;
 use crate::claim::change::unchanged;
 use crate::claim::nomination::{Nomination, send};
 use crate::claim::start::{Unready, not_startable};
-use crate::error::chain;
 use crate::observe::volumes::{put_volumes, unusable};
 use crate::observe::watch::Watched;
 use crate::ports::{
-    Binding, ClusterError, ClusterState, Event, NodeChange, PodOnNode, Ports, Scope, Subject,
+    Binding, ClusterError, ClusterState, Event, EventReason, NodeChange, PodOnNode, Ports, Scope, Subject,
 };
 
 /// How many calls are on their way at once.
@@ -227,13 +227,8 @@ pub(crate) async fn tell(ports: Ports<'_>, bound: &[Nomination]) {
     let events = bound.iter().take(EVENTS_MAX).map(|Nomination { pod, node }| {
         let about = Subject::Pod { id: pod.pod.clone(), uid: pod.uid.clone() };
         let message = format!("Successfully assigned {} to {node}", pod.pod);
-        let event = Event { about, warning: false, reason: "Scheduled", message };
-        async move {
-            if let Err(error) = ports.cluster.publish_event(&event).await {
-                tracing::warn!(about = %event.about, error = chain(&error), "the event was not published");
-            }
-        }
-        .boxed()
+        let event = Event { about, reason: EventReason::Scheduled, message };
+        async move { ports.publish(&event).await }.boxed()
     });
     futures::stream::iter(events).buffer_unordered(CONCURRENT_CALLS).collect::<Vec<()>>().await;
 }
@@ -361,8 +356,8 @@ impl Tick<'_> {
                     Taint::placing(),
                     kept_out.join(", ")
                 );
-                let (about, reason) = (Subject::node(placing.node), "DaemonsKeptOut");
-                self.patience.tell(self.ports, Event { about, warning: true, reason, message }).await;
+                let (about, reason) = (Subject::node(placing.node), EventReason::DaemonsKeptOut);
+                self.patience.tell(self.ports, Event { about, reason, message }).await;
             }
         }
         self.leave_to_the_scheduler(placing).await;
@@ -414,7 +409,7 @@ impl Tick<'_> {
                 node.name
             );
             let about = Subject::Pod { id: pod.id.clone(), uid: pod.uid.clone() };
-            let event = Event { about, warning: true, reason: "NotAdmitted", message };
+            let event = Event { about, reason: EventReason::NotAdmitted, message };
             self.patience.tell(self.ports, event).await;
         }
     }

@@ -5,7 +5,7 @@ use outrigger_model::{ClaimState, Node, NodeClaim};
 use super::tick::Tick;
 use crate::claim::index::Nodes;
 use crate::identity::is_pretender;
-use crate::ports::{Event, Subject};
+use crate::ports::{Event, EventReason, Subject};
 
 impl Tick<'_> {
     /// Tells people of nodes that are not believed, and asks EC2 in the next pass where an address
@@ -25,9 +25,8 @@ impl Tick<'_> {
                  DNS name; Outrigger leaves the node alone",
                 node.name
             );
-            let event =
-                Event { about: Subject::node(node), warning: true, reason: "ForeignProviderID", message };
-            self.patience.tell(self.ports, event).await;
+            let (about, reason) = (Subject::node(node), EventReason::ForeignProviderID);
+            self.patience.tell(self.ports, Event { about, reason, message }).await;
         }
     }
 }

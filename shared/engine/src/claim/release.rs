@@ -9,9 +9,9 @@ use outrigger_model::{ClaimState, NodeClaim};
 
 use super::tick::Tick;
 use crate::TickError;
+use crate::chain::chain;
 use crate::claim::drain::Draining;
 use crate::claim::index::Nodes;
-use crate::error::chain;
 use crate::guards::{Guard, Guards};
 use crate::ports::{InstanceState, Lease, LedgerError, Machine, Ports};
 

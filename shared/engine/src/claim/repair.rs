@@ -10,10 +10,10 @@ use outrigger_model::node_claim_object::ConditionStatus;
 use outrigger_model::{ClaimState, NillableDuration, Node, NodeClaim, TerminationCause, TerminationReason};
 
 use super::tick::Tick;
+use crate::chain::chain;
 use crate::claim::index::Nodes;
-use crate::error::chain;
 use crate::guards::{Guard, Guards};
-use crate::ports::{Event, InstanceProblem, InstanceStatus, Lease, Subject};
+use crate::ports::{Event, EventReason, InstanceProblem, InstanceStatus, Lease, Subject};
 
 /// A status check of EC2's may fail so long; it fails for a moment whenever a machine is busy.
 const CHECK_TOLERATED_FOR: Duration = Duration::from_mins(2);
@@ -252,10 +252,8 @@ impl Tick<'_> {
     async fn tell_of_blocked_repair(&mut self, claim: &NodeClaim, nodes: &[&Node], why: String) {
         tracing::warn!(claim = claim.name, why, "the node is not repaired");
         for node in nodes {
-            let (about, reason) = (Subject::node(node), "NodeRepairBlocked");
-            self.patience
-                .tell(self.ports, Event { about, warning: true, reason, message: why.clone() })
-                .await;
+            let (about, reason) = (Subject::node(node), EventReason::NodeRepairBlocked);
+            self.patience.tell(self.ports, Event { about, reason, message: why.clone() }).await;
         }
         self.summary.repair_blocked.insert(claim.name.clone(), why);
     }

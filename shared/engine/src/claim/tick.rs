@@ -9,10 +9,10 @@ use outrigger_model::{Pause, SeenResources, TerminationReason};
 use serde::Serialize;
 use tokio::time::Instant;
 
+use crate::chain::chain;
 use crate::claim::drain::Patience;
 use crate::claim::mirror::Mirrors;
 use crate::claim::placing::PlacePods;
-use crate::error::chain;
 use crate::guards::Guards;
 use crate::observe::watch::Watched;
 use crate::ports::{Machine, Ports, Sweep, WrittenTemplate};

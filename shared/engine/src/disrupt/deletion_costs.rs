@@ -12,7 +12,7 @@ use outrigger_policy::disruption::RankedNode;
 use tokio::time::Instant;
 
 use super::Tick;
-use crate::error::chain;
+use crate::chain::chain;
 
 /// How many pods get a deletion cost, or lose ours, in one tick.
 const MAX_CHANGES: usize = 200;

@@ -10,8 +10,8 @@ use outrigger_policy::disruption::Consolidation;
 use tokio::time::Instant;
 
 use super::Tick;
+use crate::chain::chain;
 use crate::claim::change::unchanged;
-use crate::error::chain;
 use crate::ports::NodeChange;
 
 /// How many nodes are marked, or lose their mark, in one tick.

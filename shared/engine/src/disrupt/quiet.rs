@@ -9,7 +9,7 @@ use outrigger_model::{DisruptionMemory, Price, Quiet, Rest, Snapshot};
 use outrigger_policy::disruption::{Consolidation, ConsolidationCommand, KeptName};
 
 use super::rest;
-use crate::error::chain;
+use crate::chain::chain;
 use crate::ports::{Glance, LedgerState, Ports};
 
 /// How long a look is good for at most: annotations, what pods ask for and prices may change, of

@@ -7,8 +7,8 @@ use outrigger_model::{Node, NodeVerdict, Report, Snapshot};
 use outrigger_policy::disruption::{Consolidation, ConsolidationCommand, KeptName};
 
 use super::{FUNCTION, Tick};
-use crate::error::chain;
-use crate::ports::{Event, Subject};
+use crate::chain::chain;
+use crate::ports::{Event, EventReason, Subject};
 
 /// How many nodes are told of in one tick; the others are in the report.
 const MAX_EVENTS: usize = 100;
@@ -38,9 +38,7 @@ impl Tick<'_> {
             tracing::info!(left_out = events.len() - MAX_EVENTS, "some nodes get no event this time");
         }
         for event in events.into_iter().take(MAX_EVENTS) {
-            if let Err(error) = self.ports.cluster.publish_event(&event).await {
-                tracing::warn!(about = %event.about, error = chain(&error), "the event was not published");
-            }
+            self.ports.publish(&event).await;
         }
     }
 }
@@ -91,9 +89,10 @@ fn events(snapshot: &Snapshot, consolidation: &Consolidation, last: &[NodeVerdic
     };
     let event = |kept: &KeptName| {
         let node = nodes.get(kept.node.as_str())?;
-        let reason = if kept.reason.is_of_price() { "Unconsolidatable" } else { "DisruptionBlocked" };
+        let is_of_price = kept.reason.is_of_price();
+        let reason = if is_of_price { EventReason::Unconsolidatable } else { EventReason::DisruptionBlocked };
         let message = format!("{}: {}", kept.reason.as_str(), kept.message());
-        Some(Event { about: Subject::node(node), warning: false, reason, message })
+        Some(Event { about: Subject::node(node), reason, message })
     };
     consolidation.kept.iter().filter(is_news).filter_map(event).collect()
 }

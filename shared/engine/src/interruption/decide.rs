@@ -11,7 +11,7 @@ use outrigger_model::{
 use super::RebalancePolicy;
 use super::message::{Message, News};
 use crate::launch::fleet_errors::UNAVAILABLE_FOR;
-use crate::ports::InstanceState;
+use crate::ports::{EventReason, InstanceState};
 
 /// Events that are older say nothing about now; the sweeps have long seen what they spoke of.
 const TOO_OLD: Duration = Duration::from_mins(10);
@@ -23,8 +23,8 @@ pub(super) struct Response {
     pub(super) cause: Option<TerminationCause>,
     /// Whether its node is to be drained once what replaces it is ready.
     pub(super) replaces: bool,
-    /// The event's reason, in Karpenter's words.
-    pub(super) reason: &'static str,
+    /// The event's reason.
+    pub(super) reason: EventReason,
     /// The event's sentence.
     pub(super) text: String,
     /// What is not to be bought again for a while.
@@ -73,31 +73,32 @@ pub(super) fn respond(message: &Message, claim: &NodeClaim, rebalance: Rebalance
     let (ends, reason, text, taken) = match &message.news {
         News::SpotInterruption { action } => {
             let text = format!("EC2 takes its spot instance back in two minutes ({action})");
-            (Some(interrupted), "SpotInterrupted", text, Some(CapacityType::Spot))
+            (Some(interrupted), EventReason::SpotInterrupted, text, Some(CapacityType::Spot))
         }
         News::RebalanceRecommendation => {
             let then = if replaces { "; it is drained once what replaces it is ready" } else { "" };
             let text = format!("EC2 expects to take its spot instance back sooner than others{then}");
             // What is at risk is no replacement for what is at risk.
-            (None, "SpotRebalanceRecommendation", text, replaces.then_some(CapacityType::Spot))
+            (None, EventReason::SpotRebalanceRecommendation, text, replaces.then_some(CapacityType::Spot))
         }
         News::StateChange(InstanceState::Stopping | InstanceState::Stopped) => {
-            (Some(TerminationReason::Lost), "InstanceStopping", "its instance was stopped".to_owned(), None)
+            let text = "its instance was stopped".to_owned();
+            (Some(TerminationReason::Lost), EventReason::InstanceStopping, text, None)
         }
         News::StateChange(InstanceState::ShuttingDown | InstanceState::Terminated) => {
             // The sweep gives the claim up once EC2 itself says so: no event alone may end an
             // instance under its pods.
             let text = "its instance is being terminated, and not by us".to_owned();
-            (Some(TerminationReason::Lost), "InstanceTerminating", text, None)
+            (Some(TerminationReason::Lost), EventReason::InstanceTerminating, text, None)
         }
         News::ScheduledChange { code } => {
             let text = format!("AWS has scheduled a change of its host ({code})");
-            (Some(interrupted), "InstanceUnhealthy", text, None)
+            (Some(interrupted), EventReason::InstanceUnhealthy, text, None)
         }
         News::ReservationInterruption => {
             let text = "the owner of its capacity reservation takes it back".to_owned();
             let reserved = Some(CapacityType::Reserved);
-            (Some(interrupted), "CapacityReservationInstanceInterrupted", text, reserved)
+            (Some(interrupted), EventReason::CapacityReservationInstanceInterrupted, text, reserved)
         }
         News::StateChange(InstanceState::Pending | InstanceState::Running) | News::Other { .. } => {
             return None;
@@ -113,7 +114,7 @@ fn unavailable(
     message: &Message,
     claim: &NodeClaim,
     kind: CapacityType,
-    reason: &str,
+    reason: EventReason,
 ) -> Option<UnavailableOffering> {
     let instance = claim.status.instance.as_ref().filter(|instance| instance.capacity_type == kind)?;
     Some(UnavailableOffering {
@@ -121,7 +122,7 @@ fn unavailable(
         zone: instance.zone.clone(),
         capacity_type: kind,
         until: message.at.saturating_add(UNAVAILABLE_FOR).unwrap_or(Timestamp::MAX),
-        reason: reason.to_owned(),
+        reason: reason.to_string(),
         failures: 0,
     })
 }

@@ -6,7 +6,7 @@ use outrigger_model::{CapacityType, ClaimState, NodeClaim, TerminationReason};
 use super::RebalancePolicy::{self, Drain};
 use super::decide::{Pointless, Response, pointless};
 use super::message::{Message, News};
-use crate::ports::InstanceState;
+use crate::ports::{EventReason, InstanceState};
 
 /// As by default.
 fn respond(message: &Message, claim: &NodeClaim) -> Option<Response> {
@@ -49,14 +49,18 @@ fn each_kind_of_news_has_its_cause_and_its_event() {
     use TerminationReason::{Interrupted, Lost};
     let state = News::StateChange;
     let table = [
-        (spot(), Some(Interrupted), "SpotInterrupted"),
-        (News::RebalanceRecommendation, None, "SpotRebalanceRecommendation"),
-        (state(InstanceState::Stopping), Some(Lost), "InstanceStopping"),
-        (state(InstanceState::Stopped), Some(Lost), "InstanceStopping"),
-        (state(InstanceState::ShuttingDown), Some(Lost), "InstanceTerminating"),
-        (state(InstanceState::Terminated), Some(Lost), "InstanceTerminating"),
-        (scheduled(), Some(Interrupted), "InstanceUnhealthy"),
-        (News::ReservationInterruption, Some(Interrupted), "CapacityReservationInstanceInterrupted"),
+        (spot(), Some(Interrupted), EventReason::SpotInterrupted),
+        (News::RebalanceRecommendation, None, EventReason::SpotRebalanceRecommendation),
+        (state(InstanceState::Stopping), Some(Lost), EventReason::InstanceStopping),
+        (state(InstanceState::Stopped), Some(Lost), EventReason::InstanceStopping),
+        (state(InstanceState::ShuttingDown), Some(Lost), EventReason::InstanceTerminating),
+        (state(InstanceState::Terminated), Some(Lost), EventReason::InstanceTerminating),
+        (scheduled(), Some(Interrupted), EventReason::InstanceUnhealthy),
+        (
+            News::ReservationInterruption,
+            Some(Interrupted),
+            EventReason::CapacityReservationInstanceInterrupted,
+        ),
     ];
     for (news, reason, event) in table {
         let response = respond(&message(news.clone()), &claim()).unwrap();

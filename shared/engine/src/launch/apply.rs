@@ -10,7 +10,7 @@ use outrigger_policy::addresses::{self, usable_subnets};
 use tokio::time::Instant;
 
 use crate::bell::ring;
-use crate::error::chain;
+use crate::chain::chain;
 use crate::launch::fleet;
 use crate::launch::fleet_errors::{self, ErrorClass, Fault};
 use crate::launch::launcher::{LaunchResults, Launcher};

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use outrigger_model::launch_health::Backoff;
 use outrigger_model::{Hold, LaunchHealth, NodeOutcome, PoolHealth};
 
-use crate::error::chain;
+use crate::chain::chain;
 use crate::launch::fleet_errors::UNAVAILABLE_FOR;
 use crate::ports::{LedgerError, Ports};
 

@@ -6,7 +6,7 @@ use outrigger_model::{
     ClaimOutcome, ClassOffer, FleetRequest, Instance, Intent, Price, Resources, UnavailableOffering, labels,
 };
 
-use crate::error::chain;
+use crate::chain::chain;
 use crate::launch::fleet_errors::{self, ErrorClass, Fault, FleetErrorEffects};
 use crate::launch::pace::Pace;
 use crate::ports::{CloudError, FleetAnswer, FleetError, Lease, LedgerError, Ports};

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use outrigger_model::{ClaimState, Instance, Intent, IntentState, NodeClaim, labels};
 use tokio::time::Instant;
 
-use crate::error::chain;
+use crate::chain::chain;
 use crate::launch::fleet_errors::{self, ErrorClass};
 use crate::launch::launcher::{LaunchResults, Launcher};
 use crate::launch::pace::Pace;

@@ -7,8 +7,8 @@ use outrigger_model::{Node, NodeClass, NodePool};
 
 use super::Tick;
 use crate::TickError;
+use crate::chain::chain;
 use crate::claim::index::Nodes;
-use crate::error::chain;
 use crate::ports::{Configuration, Lease, LedgerError, Machine};
 use crate::sweep::adoption::Unknown;
 

@@ -7,9 +7,9 @@ use outrigger_model::{Intent, Node, NodeClaim};
 
 use super::{Launches, Tick};
 use crate::TickError;
+use crate::chain::chain;
 use crate::claim::end::reopening;
 use crate::claim::index::Nodes;
-use crate::error::chain;
 use crate::ports::{Lease, Machine};
 use crate::sweep::collect::{self, Findings, Seen};
 

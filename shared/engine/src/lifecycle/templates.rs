@@ -1,7 +1,7 @@
 //! Launch templates of our own that nobody uses any more are deleted.
 
 use super::{Launches, Tick};
-use crate::error::chain;
+use crate::chain::chain;
 use crate::launch::templates::Templates;
 use crate::ports::{Sweep, WrittenTemplate};
 

@@ -2,7 +2,7 @@
 
 use outrigger_model::PodDisruptionBudget;
 
-use crate::error::chain;
+use crate::chain::chain;
 use crate::ports::{ClusterError, Ports};
 
 /// The budgets. Without the right to read them nothing is known to be kept by one.

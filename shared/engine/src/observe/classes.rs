@@ -2,7 +2,7 @@
 
 use outrigger_model::{NodeClass, NodeClassRef};
 
-use crate::error::chain;
+use crate::chain::chain;
 use crate::ports::{ClassSource, CloudError, Configuration, Ports};
 
 /// The classes that the pools use, each once.

@@ -3,7 +3,7 @@
 
 use outrigger_model::NodePool;
 
-use crate::error::chain;
+use crate::chain::chain;
 use crate::ports::{ClusterError, Configuration, Ports};
 
 /// The objects of the cluster with the pools of InstanceGroups among them. While nothing is known

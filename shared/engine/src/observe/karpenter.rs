@@ -2,7 +2,7 @@
 
 use outrigger_model::KarpenterLease;
 
-use crate::error::chain;
+use crate::chain::chain;
 use crate::ports::{Configuration, Ports};
 
 /// Karpenter's Lease, which is asked for only where something may be Karpenter's. What could not be

@@ -7,7 +7,7 @@ use outrigger_model::{Pod, PodRef, Snapshot, VolumeClaim};
 use outrigger_policy::Supposed;
 
 use super::Purpose;
-use crate::error::chain;
+use crate::chain::chain;
 use crate::ports::{ClusterError, Ports, Volumes};
 
 /// Volumes are looked at only while a pod mounts one that the decision may place: most clusters

@@ -1,7 +1,6 @@
 //! The Kubernetes cluster, as far as Outrigger reads and changes it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +15,8 @@ use outrigger_model::{
     LeaderLease, Node, NodeClaim, NodeOverlay, NodePool, NominatedPod, OwnerReference, Pod,
     PodDisruptionBudget, PodRef, Taint, VolumeClaim,
 };
+
+use super::event::Event;
 
 /// The Kubernetes cluster. Reads are consistent: a list that breaks off half way is an error, never
 /// a short answer.
@@ -354,70 +355,6 @@ pub struct Mirror {
     pub delete_anyway: bool,
     /// The uid of the NodePool that owns it, where one does.
     pub owner: Option<String>,
-}
-
-/// What an event is about.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Subject {
-    /// A pod.
-    Pod {
-        /// Namespace and name.
-        id: PodRef,
-        /// Its uid.
-        uid: String,
-    },
-    /// A node.
-    Node {
-        /// Its name.
-        name: String,
-        /// Its uid.
-        uid: String,
-    },
-    /// A NodeClaim object.
-    NodeClaim {
-        /// Its name.
-        name: String,
-        /// Its uid; empty where it is not known.
-        uid: String,
-    },
-    /// A NodePool, EC2NodeClass, NodeOverlay or CapacityBuffer.
-    Configured(ConfiguredRef),
-}
-
-impl Subject {
-    /// A pod.
-    pub fn pod(pod: &Pod) -> Self {
-        Self::Pod { id: pod.id.clone(), uid: pod.uid.clone() }
-    }
-
-    /// A node.
-    pub fn node(node: &Node) -> Self {
-        Self::Node { name: node.name.clone(), uid: node.uid.clone() }
-    }
-}
-
-impl fmt::Display for Subject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Pod { id, .. } => write!(f, "the pod {id}"),
-            Self::Node { name, .. } => write!(f, "the node {name}"),
-            Self::NodeClaim { name, .. } => write!(f, "the NodeClaim {name}"),
-            Self::Configured(object) => write!(f, "the {} {}", object.kind.as_str(), object.name),
-        }
-    }
-}
-
-/// Something that people should know about an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// The object.
-    pub about: Subject,
-    /// Whether something is wrong.
-    pub warning: bool,
-    /// One word in upper camel case, as `FailedScheduling` or `Nominated`.
-    pub reason: &'static str,
-    /// A sentence.
-    pub message: String,
 }
 
 /// Why the cluster could not be read or changed.

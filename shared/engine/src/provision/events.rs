@@ -6,8 +6,7 @@ use futures::{FutureExt, StreamExt};
 use outrigger_model::{Plan, PodRef, PodsOutcome as Fate, Report, Snapshot};
 
 use super::Tick;
-use crate::error::chain;
-use crate::ports::{Event, Ports, Subject};
+use crate::ports::{Event, EventReason, Ports, Subject};
 
 /// How many pods are told about their fate in one round; a flood of events would only delay the
 /// launches behind it.
@@ -30,16 +29,9 @@ pub(super) async fn publish_all(ports: Ports<'_>, events: Vec<Event>) {
     }
     let mut calls = Vec::new();
     for event in events.into_iter().take(MAX_EVENTS) {
-        calls.push(publish(ports, event).boxed());
+        calls.push(async move { ports.publish(&event).await }.boxed());
     }
     futures::stream::iter(calls).buffer_unordered(CONCURRENT_EVENTS).collect::<Vec<()>>().await;
-}
-
-/// Tells people. Losing an event costs nothing but the news.
-pub(super) async fn publish(ports: Ports<'_>, event: Event) {
-    if let Err(error) = ports.cluster.publish_event(&event).await {
-        tracing::warn!(about = %event.about, error = chain(&error), "the event was not published");
-    }
 }
 
 /// First the pods that nothing can be done for, since their owners have to act.
@@ -65,8 +57,7 @@ fn events(snapshot: &Snapshot, plan: &Plan, report: &Report) -> Vec<Event> {
     for node in &plan.nodes {
         events.extend(node.pods.iter().map(|nominated| Event {
             about: Subject::Pod { id: nominated.pod.clone(), uid: nominated.uid.clone() },
-            warning: false,
-            reason: "Nominated",
+            reason: EventReason::Nominated,
             message: format!("Outrigger is launching nodeclaim/{} for this pod", node.claim),
         }));
     }
@@ -77,8 +68,7 @@ fn events(snapshot: &Snapshot, plan: &Plan, report: &Report) -> Vec<Event> {
 pub(super) fn cannot_launch(pod: &PodRef, uid: &str, why: &str) -> Event {
     Event {
         about: Subject::Pod { id: pod.clone(), uid: uid.to_owned() },
-        warning: true,
-        reason: "FailedScheduling",
+        reason: EventReason::FailedScheduling,
         message: format!("Outrigger cannot launch a node for this pod: {why}"),
     }
 }

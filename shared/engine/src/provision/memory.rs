@@ -11,14 +11,13 @@ use outrigger_policy::{LaunchOutcome, LaunchOutcomes, Options, launch_outcomes};
 use tokio::time::Instant;
 
 use super::Tick;
-use super::events::publish;
-use crate::error::chain;
+use crate::chain::chain;
 use crate::guards::Guard;
 use crate::launch::fleet_errors::ErrorClass;
 use crate::launch::health::{self, News};
 use crate::launch::launcher::LaunchResults;
 use crate::launch::templates;
-use crate::ports::{Event, Notice, Subject};
+use crate::ports::{Event, EventReason, Notice, Subject};
 
 /// A decision, and the Snapshot that it was made from.
 pub(super) struct Decision {
@@ -167,7 +166,7 @@ impl Tick<'_> {
                 let about = pool_subject(snapshot, name);
                 tracing::warn!(pool = name, why, "the pool launches nothing now");
                 let message = format!("Outrigger launches no nodes of this NodePool now: {why}");
-                events.push(Event { about, warning: true, reason: "LaunchesPaused", message });
+                events.push(Event { about, reason: EventReason::LaunchesPaused, message });
             }
         }
         for item in news {
@@ -178,7 +177,7 @@ impl Tick<'_> {
                     self.told_paused.remove(node_pool);
                     let about = pool_subject(snapshot, node_pool);
                     let message = "Outrigger launches nodes of this NodePool again".to_owned();
-                    events.push(Event { about, warning: false, reason: "LaunchesResumed", message });
+                    events.push(Event { about, reason: EventReason::LaunchesResumed, message });
                 }
                 News::Quarantined { pod, why } => {
                     let Some(quarantined) = snapshot.pods.iter().find(|quarantined| &quarantined.uid == pod)
@@ -187,13 +186,13 @@ impl Tick<'_> {
                     };
                     tracing::warn!(pod = %quarantined.id, why, "no node is launched for the pod now");
                     let message = format!("Outrigger launches no node for this pod now: {why}");
-                    let (about, reason) = (Subject::pod(quarantined), "LaunchedInVain");
-                    events.push(Event { about, warning: true, reason, message });
+                    let (about, reason) = (Subject::pod(quarantined), EventReason::LaunchedInVain);
+                    events.push(Event { about, reason, message });
                 }
             }
         }
         for event in events {
-            publish(self.ports, event).await;
+            self.ports.publish(&event).await;
         }
     }
 

@@ -15,7 +15,7 @@ use outrigger_policy::karpenter::Owner;
 
 use crate::launch::fleet_errors::NO_SPOT_ROLE;
 use crate::observe::classes::Resolution;
-use crate::ports::{Configuration, LedgerState};
+use crate::ports::{Configuration, EventReason, LedgerState};
 
 /// The condition that sums up the others.
 pub(super) const READY: &str = "Ready";
@@ -27,34 +27,34 @@ const NODE_CLASS_READY: &str = "NodeClassReady";
 /// ready nevertheless, as with Karpenter's `NodeRegistrationHealthy`.
 const SPOT_AVAILABLE: &str = "SpotAvailable";
 
-const VALIDATION_FAILED: &str = "ValidationFailed";
-const NODE_CLASS_NOT_FOUND: &str = "NodeClassNotFound";
-const NODE_CLASS_NOT_READY: &str = "NodeClassNotReady";
-const KARPENTER_LEASE_UNKNOWN: &str = "KarpenterLeaseUnknown";
-const SUBNETS_NOT_FOUND: &str = "SubnetsNotFound";
-const SECURITY_GROUPS_NOT_FOUND: &str = "SecurityGroupsNotFound";
-const AMI_NOT_FOUND: &str = "AMINotFound";
-const SPOT_ROLE_MISSING: &str = "SpotRoleMissing";
+const VALIDATION_FAILED: &str = EventReason::ValidationFailed.into_str();
+const NODE_CLASS_NOT_FOUND: &str = EventReason::NodeClassNotFound.into_str();
+const NODE_CLASS_NOT_READY: &str = EventReason::NodeClassNotReady.into_str();
+const KARPENTER_LEASE_UNKNOWN: &str = EventReason::KarpenterLeaseUnknown.into_str();
+const SUBNETS_NOT_FOUND: &str = EventReason::SubnetsNotFound.into_str();
+const SECURITY_GROUPS_NOT_FOUND: &str = EventReason::SecurityGroupsNotFound.into_str();
+const AMI_NOT_FOUND: &str = EventReason::AMINotFound.into_str();
+const SPOT_ROLE_MISSING: &str = EventReason::SpotRoleMissing.into_str();
 /// Nothing is known yet; the next tick may know it.
 const AWAITING: &str = "AwaitingReconciliation";
 /// The reasons of which people are told by an event as well.
-const TROUBLE: [&str; 8] = [
-    VALIDATION_FAILED,
-    NODE_CLASS_NOT_FOUND,
-    NODE_CLASS_NOT_READY,
-    KARPENTER_LEASE_UNKNOWN,
-    SUBNETS_NOT_FOUND,
-    SECURITY_GROUPS_NOT_FOUND,
-    AMI_NOT_FOUND,
-    SPOT_ROLE_MISSING,
+const TROUBLE: [EventReason; 8] = [
+    EventReason::ValidationFailed,
+    EventReason::NodeClassNotFound,
+    EventReason::NodeClassNotReady,
+    EventReason::KarpenterLeaseUnknown,
+    EventReason::SubnetsNotFound,
+    EventReason::SecurityGroupsNotFound,
+    EventReason::AMINotFound,
+    EventReason::SpotRoleMissing,
 ];
 /// The API server takes 32,768 characters; a tenth of it is more than anybody reads.
 const MAX_MESSAGE_CHARS: usize = 3_000;
 
 /// The reason of an event about a condition; none where people need not hear of it.
-pub(super) fn event_reason(condition: &Condition) -> Option<&'static str> {
+pub(super) fn event_reason(condition: &Condition) -> Option<EventReason> {
     let is_true = condition.status == ConditionStatus::True;
-    TROUBLE.into_iter().find(|reason| !is_true && condition.reason == *reason)
+    TROUBLE.into_iter().find(|reason| !is_true && condition.reason == reason.into_str())
 }
 
 /// What is known of all objects.

@@ -102,8 +102,8 @@ fn object(event: &Event, now: &str) -> Value {
             "name": involved.name,
             "uid": involved.uid,
         },
-        "type": if event.warning { "Warning" } else { "Normal" },
-        "reason": event.reason,
+        "type": if event.reason.is_warning() { "Warning" } else { "Normal" },
+        "reason": event.reason.into_str(),
         "message": cut(&event.message, MAX_MESSAGE_BYTES),
         "source": { "component": FIELD_MANAGER },
         "reportingComponent": FIELD_MANAGER,
@@ -120,7 +120,7 @@ fn name(event: &Event) -> String {
     let digest: [u8; 32] = Sha256::new()
         .chain_update(involved.uid.as_bytes())
         .chain_update([0])
-        .chain_update(event.reason.as_bytes())
+        .chain_update(event.reason.into_str().as_bytes())
         .chain_update([0])
         .chain_update(event.message.as_bytes())
         .finalize()
