@@ -1,16 +1,17 @@
 //! What the command takes.
 
-#[cfg(feature = "cluster")]
+#[cfg(not(feature = "aws"))]
+mod absent;
+#[cfg(feature = "aws")]
 mod adopt;
-#[cfg(feature = "cluster")]
 mod decided;
-#[cfg(feature = "cluster")]
+#[cfg(feature = "aws")]
 mod doctor;
-#[cfg(feature = "cluster")]
+#[cfg(feature = "aws")]
 mod pause;
 mod policy;
 mod setup;
-#[cfg(feature = "cluster")]
+#[cfg(feature = "aws")]
 mod token;
 
 use std::path::PathBuf;
@@ -20,21 +21,24 @@ use jiff::Timestamp;
 use outrigger_model::Price;
 
 use crate::output::Format;
-#[cfg(feature = "cluster")]
+#[cfg(not(feature = "aws"))]
+pub(crate) use absent::{
+    Absent as Adopt, Absent as Doctor, Absent as Pause, Absent as Resume, Absent as Token,
+};
+#[cfg(feature = "aws")]
 pub(crate) use adopt::Adopt;
-#[cfg(feature = "cluster")]
 use decided::Decided;
-#[cfg(feature = "cluster")]
+#[cfg(feature = "aws")]
 pub(crate) use doctor::Doctor;
-#[cfg(feature = "cluster")]
+#[cfg(feature = "aws")]
 pub(crate) use pause::{Ledger, Pause, Resume};
 pub(crate) use policy::{FUNCTIONS, Policy};
 pub(crate) use setup::{OWN_GROUP, Setup, is_plain};
-#[cfg(feature = "cluster")]
+#[cfg(feature = "aws")]
 pub(crate) use token::Token;
 
-/// Plans, explains and simulates the nodes of kOps clusters. Nothing here needs a cluster or an AWS
-/// account.
+/// Plans, explains and simulates the nodes of kOps clusters. It reads the cluster of your
+/// kubeconfig, or files, and changes nothing there unless it is told to.
 ///
 /// Exit codes: 0 done, 1 some pods have no place or a file was left as it was, 2 bad usage or
 /// input, 3 a plan that breaks a rule (plan --check).
@@ -100,7 +104,7 @@ pub(crate) enum Command {
     /// mapping of the functions' roles, and a first NodePool. Nothing is applied. A file that
     /// differs from what would be written is left as it is, and named.
     ///
-    /// Built with the feature cluster it reads kOps' state store and the account by itself, where
+    /// Built with the feature aws it reads kOps' state store and the account by itself, where
     /// no file is given.
     Setup(Setup),
     /// Make nodes Outrigger's that Karpenter or Auto Scaling groups have launched, pods and all
@@ -108,37 +112,31 @@ pub(crate) enum Command {
     /// Without --yes it only says what would become of each node. A node that is adopted runs on
     /// with its pods: its instance gets tags and leaves its group, which then wants one fewer, and
     /// the ledger gets a NodeClaim. A group's minSize and its protection from scale-in are heeded.
-    #[cfg(feature = "cluster")]
     Adopt(Adopt),
     /// Ask the functions what they see of all that they need, and say what to do
     ///
     /// Each function looks with its own role and from its own network: the API server and its
     /// rights there, the ledger, the state store, node classes, subnets and the catalogue. Nothing
     /// is changed.
-    #[cfg(feature = "cluster")]
     Doctor(Doctor),
     /// Take Outrigger out of a cluster: its finalizers, its NodeClaims, and nodes that it left
     /// closed
     ///
     /// Without --yes it only says what it would do. Afterwards nothing in the cluster waits for
     /// Outrigger's functions.
-    #[cfg(feature = "cluster")]
     Uninstall(Uninstall),
     /// Tell the functions to begin nothing for a while: no launches, and no node given up that
     /// could live on
     ///
     /// It is a switch in the ledger, which each function heeds within one tick. What has begun is
     /// finished.
-    #[cfg(feature = "cluster")]
     Pause(Pause),
     /// End a pause: the functions go on within one tick
-    #[cfg(feature = "cluster")]
     Resume(Resume),
     /// Make or renew the service account's token in SSM with which the functions sign in
     ///
     /// That is for clusters without aws-iam-authenticator. A token that is good for long enough
     /// stays, so the command may run as often as you like.
-    #[cfg(feature = "cluster")]
     Token(Token),
 }
 
@@ -202,25 +200,34 @@ pub(crate) struct Explain {
     pub(crate) what: String,
     #[command(flatten)]
     pub(crate) source: Source,
-    #[cfg(feature = "cluster")]
+    /// The namespace of the pod
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) namespace: Option<String>,
     #[command(flatten)]
     pub(crate) decided: Decided,
 }
 
-/// What a decision is made from.
+/// What a decision is made from: the cluster of the kubeconfig, unless something else is named.
 #[derive(Debug, Arguments)]
-#[command(group(ArgGroup::new("from").required(true).args(["files", "snapshot"])))]
+#[command(group(ArgGroup::new("from").args(["files", "snapshot"])))]
 pub(crate) struct Source {
-    /// What kubectl get -o yaml|json wrote, any number of times; - reads standard input
-    #[arg(short, long = "file", value_name = "FILE")]
+    /// Read what kubectl get -o yaml|json wrote instead of the cluster, any number of times; -
+    /// reads standard input
+    #[arg(short, long = "file", value_name = "FILE", conflicts_with_all = ["file", "context", "kops"])]
     pub(crate) files: Vec<PathBuf>,
-    /// A Snapshot: all that a decision is made from, in one JSON file; - reads standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["catalog", "region"])]
+    /// Read a Snapshot instead: all that a decision is made from, in one JSON file; - reads
+    /// standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["catalog", "region", "file", "context", "kops"])]
     pub(crate) snapshot: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) kubeconfig: Kubeconfig,
+    /// What kops get -o yaml wrote, beside the cluster: it says what an InstanceGroup's nodes are
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kops: Vec<PathBuf>,
     /// Instance types and prices from a JSON file instead of the embedded ones
     #[arg(long, value_name = "FILE")]
     pub(crate) catalog: Option<PathBuf>,
-    /// Region of the embedded instance types; by default that of the nodes in the files, else
+    /// Region of the embedded instance types; by default that of the nodes, else
     /// us-east-1
     #[arg(long, conflicts_with = "catalog")]
     pub(crate) region: Option<String>,
@@ -301,7 +308,6 @@ pub(crate) struct Crds {
 }
 
 /// What `uninstall` takes.
-#[cfg(feature = "cluster")]
 #[derive(Debug, Arguments)]
 #[command(after_long_help = UNINSTALL_HELP)]
 pub(crate) struct Uninstall {
@@ -320,12 +326,14 @@ pub(crate) struct Uninstall {
 }
 
 /// How the cluster is reached.
-#[cfg(feature = "cluster")]
 #[derive(Clone, Debug, Arguments)]
 pub(crate) struct Kubeconfig {
-    /// The kubeconfig file; by default that of kubectl
+    /// The kubeconfig file; by default those of kubectl
     #[arg(long = "kubeconfig", value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
+    /// The context of the kubeconfig; by default its current one
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
 }
 
 /// How fast a simulation goes on a terminal.
@@ -346,7 +354,6 @@ fn parse_speed(text: &str) -> Result<Speed, String> {
     }
 }
 
-#[cfg(feature = "cluster")]
 fn parse_wait(text: &str) -> Result<std::time::Duration, String> {
     let length = text
         .parse::<outrigger_model::NillableDuration>()
@@ -380,6 +387,7 @@ A scenario is a YAML file; examples/README.md describes every field.";
 
 const PLAN_HELP: &str = "\
 Examples:
+  outrigger plan --context CLUSTER --kops kops.yaml
   outrigger plan -f examples/cluster.yaml
   outrigger plan -f examples/cluster.yaml --node-cost 0.014 -o json
   outrigger plan -f examples/cluster.yaml --check --preferences ignore
@@ -409,6 +417,7 @@ Exit codes:
 
 const CONSOLIDATE_HELP: &str = "\
 Examples:
+  outrigger consolidate --context CLUSTER --kops kops.yaml
   outrigger consolidate -f examples/half-empty.yaml
   outrigger consolidate -f examples/half-empty.yaml --patience 0 -o json
   kubectl get nodes,pods,daemonsets,nodepools,poddisruptionbudgets -A -o yaml | outrigger consolidate -f -
@@ -425,12 +434,13 @@ Exit codes:
 
 const EXPLAIN_HELP: &str = "\
 Examples:
+  outrigger explain po/render-0 -n default --context CLUSTER
   outrigger explain default/render-0 -f examples/cluster.yaml
   outrigger explain pod/render-0 -f examples/cluster.yaml -o yaml
   outrigger explain 1 -f examples/cluster.yaml
   outrigger explain node/ip-10-0-1-7.ec2.internal --ledger --table TABLE --cluster k8s.example.com
 
---ledger needs a command that was built with the feature cluster.
+--ledger needs a command that was built with the feature aws.
 
 Exit codes:
   0  the pod has a place, or it is a node
@@ -454,7 +464,6 @@ Examples:
   outrigger crds | kubectl apply --server-side -f -
   outrigger crds --dir crds";
 
-#[cfg(feature = "cluster")]
 const UNINSTALL_HELP: &str = "\
 Examples:
   outrigger uninstall                  what there is

@@ -59,14 +59,13 @@ impl Classes {
             let ec2 = dump.ec2_node_classes.iter().find(|class| class.name == reference.name);
             let (class, missing) = match (ec2, dump.instance_groups.get(&reference.name)) {
                 (_, Some(group)) if reference.is_instance_group() => classes.of_group(dump, reference, group),
-                _ if reference.is_instance_group() => (
-                    default_planning_class(&reference.name),
-                    ("not in the files", "kOps' labels and defaults"),
-                ),
+                _ if reference.is_instance_group() => {
+                    (default_planning_class(&reference.name), ("not given", "kOps' labels and defaults"))
+                }
                 (Some(class), _) => of_ec2(class, status),
                 (None, _) => {
                     let class = NodeClass::for_planning(reference.clone());
-                    (class, ("not in the files", "Karpenter's root volume and kubelet settings"))
+                    (class, ("not given", "Karpenter's root volume and kubelet settings"))
                 }
             };
             classes.add(class, missing, &learned, zones);
@@ -92,7 +91,7 @@ impl Classes {
         let text = cluster.map(Value::to_string);
         match planning_class(&reference.name, &group.to_string(), text.as_deref()) {
             Ok(class) if cluster.is_some() => (class, ("", "")),
-            Ok(class) => (class, ("its Cluster is not in the files", "kOps' defaults for that")),
+            Ok(class) => (class, ("its Cluster is not given", "kOps' defaults for that")),
             Err(error) => {
                 let why = crate::error::chain(&error);
                 let problems = error.problems();

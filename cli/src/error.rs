@@ -52,19 +52,17 @@ pub(crate) enum CliError {
     #[error("{what}: found {actual}; allowed: {allowed}")]
     Missing { what: String, actual: String, allowed: String },
     /// The cluster cannot be reached at all.
-    #[cfg(feature = "cluster")]
     #[error(transparent)]
     Access(#[from] outrigger_kubernetes::client::AccessError),
     /// The cluster refused, or did not answer.
-    #[cfg(feature = "cluster")]
     #[error(transparent)]
     Cluster(#[from] outrigger_engine::ports::ClusterError),
     /// AWS refused, or did not answer.
-    #[cfg(feature = "cluster")]
+    #[cfg(feature = "aws")]
     #[error(transparent)]
     Cloud(#[from] outrigger_engine::ports::CloudError),
     /// The ledger cannot be used.
-    #[cfg(feature = "cluster")]
+    #[cfg(feature = "aws")]
     #[error("the table {table} in {region} cannot be used")]
     Ledger {
         table: String,
@@ -72,8 +70,14 @@ pub(crate) enum CliError {
         #[source]
         source: outrigger_engine::ports::LedgerError,
     },
+    /// The binary lacks what a command needs.
+    #[cfg(not(feature = "aws"))]
+    #[error(
+        "this outrigger was built without the feature aws, with which it reads the ledger; \
+         `cargo install --path cli --features aws` builds it"
+    )]
+    WithoutAws,
     /// Nothing can be waited for.
-    #[cfg(feature = "cluster")]
     #[error("the command cannot be started")]
     Runtime(#[source] std::io::Error),
     /// The result cannot be printed.

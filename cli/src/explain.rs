@@ -1,7 +1,7 @@
 //! `outrigger explain`: where one pod goes, or why each pool refuses it; or why a node is what it
 //! is.
 
-#[cfg(feature = "cluster")]
+#[cfg(feature = "aws")]
 mod ledger;
 mod node;
 
@@ -16,6 +16,9 @@ use crate::output::{CommandOutcome, Format, count, print, say};
 use crate::plan::text;
 use crate::plan::{NewNode, new_node};
 
+/// What kubectl puts before the names of pods and nodes.
+const KIND_PREFIXES: [&str; 7] = ["pod/", "pods/", "po/", "node/", "nodes/", "no/", "nodeclaim/"];
+
 /// What there is to say about what was asked for.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
@@ -23,7 +26,7 @@ enum Explanation {
     Pod(Box<PodExplanation>),
     Planned(Box<node::Planned>),
     Existing(Box<node::Existing>),
-    #[cfg(feature = "cluster")]
+    #[cfg(feature = "aws")]
     Remembered(ledger::Remembered),
 }
 
@@ -33,7 +36,7 @@ enum Explanation {
 struct PodExplanation {
     /// The pod.
     pod: PodRef,
-    /// Where it stands in the files.
+    /// Where it stands.
     state: PodState,
     /// What of it could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,7 +63,7 @@ pub(crate) fn run(command: &args::Explain, format: Format) -> Result<CommandOutc
         Explanation::Pod(pod) if pod.outcome.as_ref().is_some_and(PodsOutcome::is_unplaced) => {
             CommandOutcome::Unplaced
         }
-        #[cfg(feature = "cluster")]
+        #[cfg(feature = "aws")]
         Explanation::Remembered(ledger::Remembered::Pod(pod)) if pod.outcome.is_unplaced() => {
             CommandOutcome::Unplaced
         }
@@ -70,16 +73,30 @@ pub(crate) fn run(command: &args::Explain, format: Format) -> Result<CommandOutc
 
 /// What is asked for, from where it is to be read.
 fn asked(command: &args::Explain) -> Result<Explanation, CliError> {
-    // As kubectl names objects; a namespace may have such a name as well.
-    let what = command.what.as_str();
-    let bare = what.strip_prefix("node/").or_else(|| what.strip_prefix("pod/")).unwrap_or(what);
-    #[cfg(feature = "cluster")]
-    if let Some(ledger) = command.decided.ledger() {
-        return ledger::remembered(&ledger, [what, bare]).map(Explanation::Remembered);
+    let names = names(command);
+    #[cfg(feature = "aws")]
+    if let Some(ledger) = command.decided.ledger(&command.source.kubeconfig) {
+        return ledger::remembered(&ledger, names.each_ref().map(String::as_str))
+            .map(Explanation::Remembered);
+    }
+    #[cfg(not(feature = "aws"))]
+    if command.decided.is_asked_for() {
+        return Err(CliError::WithoutAws);
     }
     let decision = decide(&command.source)?;
-    let explain = |what| explain(&decision, &command.source, what);
-    explain(what).or_else(|missing| explain(bare).map_err(|_| missing))
+    let explain = |what: &str| explain(&decision, &command.source, what);
+    explain(&names[0]).or_else(|missing| explain(&names[1]).map_err(|_| missing))
+}
+
+/// What was asked for as it stands, and without what kubectl may put before a name. A namespace may
+/// be called `pod` as well.
+fn names(command: &args::Explain) -> [String; 2] {
+    let what = command.what.as_str();
+    let bare = KIND_PREFIXES.into_iter().find_map(|prefix| what.strip_prefix(prefix)).unwrap_or(what);
+    match &command.namespace {
+        Some(namespace) => [format!("{namespace}/{bare}"), bare.to_owned()],
+        None => [what.to_owned(), bare.to_owned()],
+    }
 }
 
 fn explain(decision: &Decision, source: &Source, asked: &str) -> Result<Explanation, CliError> {
@@ -105,7 +122,7 @@ fn explain(decision: &Decision, source: &Source, asked: &str) -> Result<Explanat
         0 => String::new(),
         last => format!(", a planned node by its claim or its place in the plan from 1 to {last}"),
     };
-    let allowed = format!("namespace/name of a pod in the files{places}, or the name of a node in the files");
+    let allowed = format!("namespace/name of a pod{places}, or the name of a node");
     Err(missing("no pod and no node of this name".into(), allowed))
 }
 
@@ -131,7 +148,7 @@ impl Explanation {
             Self::Pod(pod) => pod.print_text(),
             Self::Planned(node) => node.print_text(),
             Self::Existing(node) => node.print_text(),
-            #[cfg(feature = "cluster")]
+            #[cfg(feature = "aws")]
             Self::Remembered(remembered) => remembered.print_text(),
         }
     }

@@ -23,7 +23,7 @@ use outrigger_kubernetes::{RawObject, RawReader};
 
 use crate::args;
 use crate::error::CliError;
-use crate::input::open;
+use crate::files::{expand, open};
 use crate::output::{CommandOutcome, Format};
 use class_ref::ClassRef;
 use draft::{Draft, Drafts};
@@ -52,8 +52,8 @@ pub(crate) fn run(command: &args::Import, format: Format) -> Result<CommandOutco
 /// All objects of the files.
 fn read(command: &args::Import, notes: &mut Notes) -> Result<Vec<RawObject>, CliError> {
     let mut reader = RawReader::default();
-    for file in &command.files {
-        reader.add(&file.display().to_string(), open(file)?)?;
+    for file in expand(&command.files)? {
+        reader.add(&file.display().to_string(), open(&file)?)?;
     }
     let (objects, invalid) = reader.finish();
     for problem in &invalid {

@@ -1,8 +1,6 @@
-//! Files -> Snapshot: what `plan` and `explain` decide from.
+//! The cluster or files -> Snapshot: what `plan`, `explain` and `consolidate` decide from.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +12,9 @@ use outrigger_policy::Options;
 
 use crate::args::Source;
 use crate::classes::{self, Classes, Zones};
+use crate::cluster;
 use crate::error::CliError;
+use crate::files::{expand, open, read};
 use crate::output::spinner;
 use crate::snapshot_file;
 
@@ -81,17 +81,27 @@ pub(crate) fn read_snapshot(source: &Source) -> Result<Input, CliError> {
         let snapshot = snapshot_file::from_text(file, &read(file)?)?;
         return Ok(Input { snapshot, lacks: Vec::new() });
     }
-    let mut dump = dump(&source.files)?;
+    let is_live = source.files.is_empty();
+    let (mut dump, mut lacks) = if is_live {
+        cluster::dump(&source.kubeconfig, reader(&source.kops)?)?
+    } else {
+        (dump(&source.files)?, Vec::new())
+    };
     let classes = offers(&mut dump, source)?;
-    let mut lacks = lacks(&dump, source);
+    lacks.extend(not_said(&dump, source));
     if source.catalog.is_none() && !classes.is_empty() {
         lacks.push(prices::described(&region(&dump, source)));
     }
-    Ok(Input { snapshot: dump.into_snapshot("dump", classes), lacks })
+    let mut snapshot = dump.into_snapshot("dump", classes);
+    if is_live {
+        snapshot.taken_at = Timestamp::now().max(snapshot.taken_at);
+    }
+    Ok(Input { snapshot, lacks })
 }
 
-/// What the files do not say, though it matters: volumes, and what only the account knows.
-fn lacks(dump: &Dump, source: &Source) -> Vec<String> {
+/// What neither files nor the cluster say, though it matters: volumes, and what only the account
+/// knows.
+fn not_said(dump: &Dump, source: &Source) -> Vec<String> {
     let mut lacks = Vec::new();
     if !dump.volume_claims.is_empty() && !dump.has_volume_claims {
         lacks.push(UNKNOWN_VOLUMES.to_owned());
@@ -111,39 +121,17 @@ fn lacks(dump: &Dump, source: &Source) -> Vec<String> {
 
 /// What kubectl and kOps wrote.
 pub(crate) fn dump(files: &[PathBuf]) -> Result<Dump, CliError> {
+    Ok(reader(files)?.finish())
+}
+
+/// A reader that has taken in files.
+fn reader(files: &[PathBuf]) -> Result<DumpReader, CliError> {
     let mut reader = DumpReader::default();
-    for file in files {
+    for file in expand(files)? {
         let name = file.display().to_string();
-        reader.add(&name, open(file)?)?;
+        reader.add(&name, open(&file)?)?;
     }
-    Ok(reader.finish())
-}
-
-/// Opens a file; `-` is standard input.
-pub(crate) fn open(file: &Path) -> Result<Box<dyn BufRead>, CliError> {
-    if is_standard_input(file) {
-        return Ok(Box::new(std::io::stdin().lock()));
-    }
-    let failed = |source| CliError::Read { file: file.display().to_string(), source };
-    Ok(Box::new(BufReader::with_capacity(1 << 20, File::open(file).map_err(failed)?)))
-}
-
-fn is_standard_input(file: &Path) -> bool {
-    file == Path::new("-")
-}
-
-/// The text of a file; `-` is standard input.
-pub(crate) fn read(file: &Path) -> Result<String, CliError> {
-    let mut text = String::new();
-    let read = if is_standard_input(file) {
-        std::io::stdin().read_to_string(&mut text)
-    } else {
-        File::open(file).and_then(|mut file| file.read_to_string(&mut text))
-    };
-    match read {
-        Ok(_) => Ok(text),
-        Err(source) => Err(CliError::Read { file: file.display().to_string(), source }),
-    }
+    Ok(reader)
 }
 
 /// What the classes that the pools refer to make of the catalogue.

@@ -1,33 +1,32 @@
 //! The `outrigger` command. This file only wires: arguments in, exit code out.
 
-#[cfg(feature = "cluster")]
+#[cfg(feature = "aws")]
 mod adopt;
 mod args;
 mod classes;
-#[cfg(feature = "cluster")]
 mod cluster;
 mod consolidate;
 mod crds;
-#[cfg(feature = "cluster")]
+#[cfg(feature = "aws")]
 mod doctor;
 mod error;
 mod explain;
+mod files;
 mod import;
 mod input;
-#[cfg(feature = "cluster")]
+#[cfg(feature = "aws")]
 mod ledger;
 mod live;
 mod output;
-#[cfg(feature = "cluster")]
+#[cfg(feature = "aws")]
 mod pause;
 mod plan;
 mod policy;
 mod setup;
 mod simulate;
 mod snapshot_file;
-#[cfg(feature = "cluster")]
+#[cfg(feature = "aws")]
 mod token;
-#[cfg(feature = "cluster")]
 mod uninstall;
 mod unreadable;
 
@@ -36,6 +35,8 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use args::{Args, Command};
+#[cfg(not(feature = "aws"))]
+use error::CliError;
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -48,18 +49,23 @@ fn main() -> ExitCode {
         Command::Crds(command) => crds::run(&command, args.output),
         Command::Policy(command) => policy::run(&command, args.output),
         Command::Setup(command) => setup::run(&command, args.output),
-        #[cfg(feature = "cluster")]
+        #[cfg(feature = "aws")]
         Command::Adopt(command) => adopt::run(&command, args.output),
-        #[cfg(feature = "cluster")]
+        #[cfg(feature = "aws")]
         Command::Doctor(command) => doctor::run(&command, args.output),
-        #[cfg(feature = "cluster")]
         Command::Uninstall(command) => uninstall::run(&command, args.output),
-        #[cfg(feature = "cluster")]
+        #[cfg(feature = "aws")]
         Command::Pause(command) => pause::pause(&command, args.output),
-        #[cfg(feature = "cluster")]
+        #[cfg(feature = "aws")]
         Command::Resume(command) => pause::resume(&command, args.output),
-        #[cfg(feature = "cluster")]
+        #[cfg(feature = "aws")]
         Command::Token(command) => token::run(&command, args.output),
+        #[cfg(not(feature = "aws"))]
+        Command::Adopt(_)
+        | Command::Doctor(_)
+        | Command::Pause(_)
+        | Command::Resume(_)
+        | Command::Token(_) => Err(CliError::WithoutAws),
     };
     match done {
         Ok(outcome) => outcome.into(),

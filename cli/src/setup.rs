@@ -11,7 +11,7 @@ mod node_pool;
 mod notes;
 mod parameters;
 mod roles;
-#[cfg(feature = "cluster")]
+#[cfg(feature = "aws")]
 mod state_store;
 mod steps;
 
@@ -67,7 +67,7 @@ struct Setting<'c> {
 
 /// Runs the command, on files or else on kOps' state store.
 pub(crate) fn run(command: &args::Setup, format: Format) -> Result<CommandOutcome, CliError> {
-    #[cfg(feature = "cluster")]
+    #[cfg(feature = "aws")]
     if command.files.is_empty() {
         let (dump, command) = state_store::fetch(command)?;
         return set_up(&dump, &command, format);

@@ -8,7 +8,7 @@ use outrigger_simulation::{Scenario, Summary, play};
 
 use crate::args;
 use crate::error::CliError;
-use crate::input::read;
+use crate::files::read;
 use crate::live::{Live, Paced};
 use crate::output::{CommandOutcome, Format, print};
 

@@ -330,8 +330,10 @@ fn the_examples_of_the_help_texts_run() {
         let help = outrigger(&[command, "--help"], "");
         let help = String::from_utf8_lossy(&help.stdout).into_owned();
         let examples = help.lines().filter_map(|line| line.trim().strip_prefix("outrigger "));
-        // What reads a ledger needs one; the system tests run it.
-        for example in examples.filter(|example| !example.contains('|') && !example.contains("--ledger")) {
+        // What reads a ledger or a cluster needs one; the system tests run it.
+        let needs_files_alone =
+            |example: &&str| !["|", "--ledger", "--context"].iter().any(|part| example.contains(part));
+        for example in examples.filter(needs_files_alone) {
             let [here, snapshot] =
                 ["crds", "snapshot.json"].map(|name| dir.path().join(name).display().to_string());
             let named = |word| if word == "snapshot.json" { snapshot.as_str() } else { word };
@@ -356,7 +358,7 @@ fn help_texts() {
     }
 }
 
-#[cfg(feature = "cluster")]
+#[cfg(feature = "aws")]
 #[test]
 fn what_the_commands_of_a_cluster_take() {
     for command in ["adopt", "pause", "resume", "token", "doctor"] {
@@ -404,6 +406,38 @@ fn a_snapshot_that_is_written_and_read_back_gives_the_same_plan() {
         let [before, after] = [first, second].map(|file| std::fs::read(file).unwrap());
         assert!(before == after, "what is read is what was written: {files:?}");
     }
+}
+
+#[test]
+fn a_folder_stands_for_its_files_and_gzip_for_what_it_has_made_smaller() {
+    use std::io::Write as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let plan = |file: &str| {
+        transcript(&["plan", "-o", "json", "-f", file, "--catalog", "cli/tests/data/catalog.json"], "")
+    };
+    let empty = plan(path);
+    assert!(
+        empty.contains("found a folder without such files; allowed: files that end in .gz, .json"),
+        "{empty}"
+    );
+
+    let written = std::fs::read("../cli/tests/data/small.yaml").unwrap();
+    let zipped = folder.path().join("small.yaml.gz");
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(&written).unwrap();
+    let bytes = encoder.finish().unwrap();
+    std::fs::write(&zipped, &bytes).unwrap();
+    std::fs::write(folder.path().join("notes.txt"), "no object").unwrap();
+    let expected = plan("cli/tests/data/small.yaml");
+    for file in [path, zipped.to_str().unwrap()] {
+        // Complaints name the file.
+        assert_eq!(plan(file).replace(zipped.to_str().unwrap(), "cli/tests/data/small.yaml"), expected);
+    }
+    std::fs::write(&zipped, &bytes[..bytes.len() / 2]).unwrap();
+    let broken = plan(zipped.to_str().unwrap());
+    assert!(broken.starts_with("exit code: 2") && broken.contains("cannot be read"), "{broken}");
 }
 
 #[test]

@@ -17,7 +17,9 @@ const OF_OTHERS: [&str; 10] =
 const FOLDERS: [&str; 2] = ["infra/", "examples/"];
 /// Commands that need no server.
 const NEED_FILES_ALONE: [&str; 6] = ["consolidate", "explain", "import", "plan", "setup", "simulate"];
-/// Commands of the feature `cluster`.
+/// Commands that decide for the cluster of the kubeconfig where they get no file.
+const READ_THE_CLUSTER: [&str; 3] = ["consolidate", "explain", "plan"];
+/// Commands of the feature `aws`, and one that changes the cluster.
 const OF_CLUSTERS: [&str; 6] = ["adopt", "doctor", "pause", "resume", "token", "uninstall"];
 /// What stands for a name of the reader's, and the name in the fixtures.
 const NAMES: [(&str, &str); 2] = [("CLUSTER", "one.example.com"), ("default/my-pod", "default/web-0")];
@@ -122,6 +124,16 @@ fn arguments(call: &[String]) -> Option<Vec<String>> {
     Some(rest.iter().map(named).collect())
 }
 
+/// What reads the cluster reads a file in its place: no server answers here.
+fn on_files(arguments: &[String]) -> Vec<String> {
+    let is_decision = arguments.first().is_some_and(|word| READ_THE_CLUSTER.contains(&word.as_str()));
+    if !is_decision || arguments.iter().any(|word| word == "-f" || word == "--snapshot") {
+        return arguments.to_vec();
+    }
+    let words = arguments.iter().map(|word| if word == "--kops" { "-f" } else { word });
+    words.chain(["-f", "cluster.yaml"]).map(str::to_owned).collect()
+}
+
 /// Whether a call of somebody else's program begins so.
 fn is_of_others(program: &str) -> bool {
     let is_name = |name: &str| name.chars().all(char::is_uppercase);
@@ -151,9 +163,10 @@ fn try_out(
     };
     let command = arguments.first().map(String::as_str).unwrap_or_default();
     let reads_ledger = arguments.iter().any(|word| word == "--ledger");
-    if (OF_CLUSTERS.contains(&command) || reads_ledger) && !cfg!(feature = "cluster") {
+    if (OF_CLUSTERS.contains(&command) || reads_ledger) && !cfg!(feature = "aws") {
         return Ok(false);
     }
+    let arguments = if reads_ledger { arguments.clone() } else { on_files(&arguments) };
     let input = if source == Some("kops") { "kops.yaml" } else { "cluster.yaml" };
     let output = outrigger(folder, exports, &arguments, input);
     let errors = String::from_utf8_lossy(&output.stderr);

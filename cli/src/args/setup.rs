@@ -16,8 +16,8 @@ pub(crate) struct Setup {
     pub(crate) cluster: String,
     /// What kops get --name NAME -o yaml wrote, any number of times; - reads standard input
     #[arg(short, long = "file", value_name = "FILE")]
-    #[cfg_attr(feature = "cluster", arg(required_unless_present = "state"))]
-    #[cfg_attr(not(feature = "cluster"), arg(required = true))]
+    #[cfg_attr(feature = "aws", arg(required_unless_present = "state"))]
+    #[cfg_attr(not(feature = "aws"), arg(required = true))]
     pub(crate) files: Vec<PathBuf>,
     /// The kubeconfig file; by default that of kubectl
     ///
@@ -33,7 +33,7 @@ pub(crate) struct Setup {
     pub(crate) region: Option<String>,
     /// kOps' state store, as s3://BUCKET or s3://BUCKET/PREFIX; by default what the Cluster says
     #[arg(long, value_name = "URL", value_parser = parse_state)]
-    #[cfg_attr(feature = "cluster", arg(env = "KOPS_STATE_STORE", hide_env_values = true))]
+    #[cfg_attr(feature = "aws", arg(env = "KOPS_STATE_STORE", hide_env_values = true))]
     pub(crate) state: Option<String>,
     /// The InstanceGroup that Outrigger gets
     #[arg(long, value_name = "NAME", default_value = OWN_GROUP, value_parser = parse_name)]

@@ -119,7 +119,7 @@ fn kinds(node: &PlannedNode) -> Vec<Kind> {
     node.instance_types.iter().map(kind).collect()
 }
 
-/// The node of this name in the files.
+/// The node of this name.
 pub(super) fn existing(decision: &Decision, source: &Source, asked: &str) -> Option<Existing> {
     let Decision { snapshot, plan, .. } = decision;
     let node = snapshot.nodes.iter().find(|node| node.name == asked)?;

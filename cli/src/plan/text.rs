@@ -171,6 +171,6 @@ pub(crate) fn warn_of_input(snapshot: &Snapshot, lacks: &[String], format: Forma
         eprintln!("{} {lack}", "note:".yellow().bold());
     }
     if snapshot.node_pools.is_empty() && format == Format::Text {
-        eprintln!("{} the files hold no usable NodePool, so no node can be planned", "note:".yellow().bold());
+        eprintln!("{} there is no usable NodePool, so no node can be planned", "note:".yellow().bold());
     }
 }

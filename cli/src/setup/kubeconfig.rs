@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::cluster::KopsCluster;
 use crate::error::CliError;
-use crate::input::read;
+use crate::files::read;
 
 /// What a kubeconfig says of the cluster's API server.
 pub(crate) struct ApiServer {

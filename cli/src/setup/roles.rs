@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::cluster::KopsCluster;
 use crate::args;
 use crate::error::CliError;
-use crate::input::read;
+use crate::files::read;
 
 /// What stands for a value that nobody knows yet.
 pub(crate) const PLACEHOLDER: &str = "REPLACE-WITH-";

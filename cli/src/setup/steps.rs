@@ -118,7 +118,7 @@ fn token(setting: &Setting<'_>) -> Step {
     )
     .remark("The token ends after 90 days.")
     .remark(format!(
-        "Renew it once a week: outrigger token --parameter {parameter}, of a command built with --features cluster."
+        "Renew it once a week: outrigger token --parameter {parameter}, of a command built with --features aws."
     ))
 }
 

@@ -359,9 +359,7 @@ fn what_is_assumed_is_said_once_for_each_class_in_text_too() {
     for command in ["plan", "consolidate"] {
         let printed = text(&[command, "-f", "-"], &objects);
         assert_eq!(
-            printed
-                .matches("InstanceGroup/nodes: not in the files; assumed: kOps' labels and defaults")
-                .count(),
+            printed.matches("InstanceGroup/nodes: not given; assumed: kOps' labels and defaults").count(),
             1,
             "{printed}"
         );

@@ -5,6 +5,7 @@ mod claim;
 mod clock;
 mod configuration;
 mod departure;
+mod dump;
 mod event;
 mod finalizer;
 mod glance;
@@ -21,7 +22,7 @@ mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -41,6 +42,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::convert::Interner;
+use crate::dump::{Dump, DumpReader};
 use crate::rights::Right;
 
 pub use access::{Access, AccessError};
@@ -66,9 +68,10 @@ impl KubernetesCluster {
         Ok(Self::over(access.transport()?))
     }
 
-    /// The current context of a kubeconfig file. Must be called within a tokio runtime.
-    pub async fn from_kubeconfig(file: &Path) -> Result<Self, AccessError> {
-        Ok(Self::over(access::from_kubeconfig(file).await?))
+    /// A context of kubeconfig files, by default the current one. Of what several files say the
+    /// first one counts, as with kubectl. Must be called within a tokio runtime.
+    pub async fn from_kubeconfig(files: &[PathBuf], context: Option<&str>) -> Result<Self, AccessError> {
+        Ok(Self::over(access::from_kubeconfig(files, context).await?))
     }
 
     /// The same with another limit for each call.
@@ -98,6 +101,12 @@ impl KubernetesCluster {
     /// All NodeClaim objects, whosever they are; none where the definition is not installed.
     pub async fn node_claims(&self) -> Result<Vec<NodeClaimRef>, ClusterError> {
         claim::all(&self.transport).await
+    }
+
+    /// All that a decision hangs on, beside what `reader` has taken in before; and what we lack the
+    /// right to read, without which it is decided.
+    pub async fn dump(&self, reader: DumpReader) -> Result<(Dump, Vec<ClusterError>), ClusterError> {
+        dump::read(&self.transport, reader).await
     }
 
     fn over(transport: Transport) -> Self {

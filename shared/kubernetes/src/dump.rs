@@ -7,11 +7,15 @@ mod stream;
 mod yaml;
 
 use std::collections::BTreeMap;
+#[cfg(feature = "client")]
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use jiff::Timestamp;
+#[cfg(feature = "client")]
+use outrigger_model::capacity_buffer::TemplateRef;
 use outrigger_model::{
     CapacityBuffer, ClassOffer, ConfiguredObject, DaemonSet, EC2NodeClass, Invalid, KarpenterLease, Node,
     NodeOverlay, NodePool, Pod, PodDisruptionBudget, Snapshot, VolumeClaim,
@@ -171,6 +175,12 @@ impl DumpReader {
     pub fn add(&mut self, file: &str, input: impl BufRead) -> Result<(), DumpError> {
         self.objects.begin_file(file);
         read_into(&mut self.objects, file, input)
+    }
+
+    /// The templates that CapacityBuffers name, each once.
+    #[cfg(feature = "client")]
+    pub(crate) fn wanted_templates(&self) -> BTreeSet<TemplateRef> {
+        self.objects.wanted_templates()
     }
 
     /// Everything that was read.

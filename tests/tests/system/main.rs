@@ -25,6 +25,7 @@ mod hanging;
 mod identities;
 mod interruption;
 mod ipv6;
+mod live;
 mod main_job;
 mod memory;
 mod node_claims;

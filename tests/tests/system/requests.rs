@@ -23,7 +23,7 @@ fn port(runtime: &Runtime, stack: &Stack, proxy: &FaultProxy) -> KubernetesClust
     let admin = std::fs::read_to_string(&stack.state().endpoints.admin_kubeconfig).unwrap();
     let kubeconfig = stack.directory().join("proxied.kubeconfig");
     std::fs::write(&kubeconfig, admin.replace(&stack.state().endpoints.kubernetes, &proxy.url())).unwrap();
-    runtime.block_on(KubernetesCluster::from_kubeconfig(&kubeconfig)).unwrap()
+    runtime.block_on(KubernetesCluster::from_kubeconfig(&[kubeconfig], None)).unwrap()
 }
 
 /// A pod of this name that no node has room for.

@@ -1,7 +1,7 @@
 //! How the API server is reached: an address with tokens, or a kubeconfig file.
 
 use std::fmt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,6 +63,16 @@ pub enum AccessError {
         #[source]
         source: Box<KubeconfigError>,
     },
+    /// The context is not in it.
+    #[error("--context {context}: found no context of this name in {file}; allowed: {allowed}")]
+    Context {
+        /// What was given.
+        context: String,
+        /// The files.
+        file: String,
+        /// The contexts that there are.
+        allowed: String,
+    },
     /// Certificates, keys or the server's name cannot be used for TLS.
     #[error("no secure connection to {server} can be set up")]
     Tls {
@@ -101,13 +111,29 @@ fn keeps_secrets(address: &http::Uri) -> bool {
     }
 }
 
-pub(super) async fn from_kubeconfig(file: &Path) -> Result<Transport, AccessError> {
+pub(super) async fn from_kubeconfig(
+    files: &[PathBuf],
+    context: Option<&str>,
+) -> Result<Transport, AccessError> {
+    let names = |files: &[PathBuf]| {
+        let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+        names.join(", ")
+    };
     let refuse =
-        |source| AccessError::Kubeconfig { file: file.display().to_string(), source: Box::new(source) };
-    let kubeconfig = Kubeconfig::read_from(file).map_err(refuse)?;
-    let config =
-        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.map_err(refuse)?;
-    transport(config, None)
+        |files: &[PathBuf], source| AccessError::Kubeconfig { file: names(files), source: Box::new(source) };
+    let mut merged = Kubeconfig::default();
+    for file in files {
+        let read = Kubeconfig::read_from(file).and_then(|read| merged.merge(read));
+        merged = read.map_err(|source| refuse(std::slice::from_ref(file), source))?;
+    }
+    let contexts: Vec<&str> = merged.contexts.iter().map(|context| context.name.as_str()).collect();
+    if let Some(context) = context.filter(|context| !contexts.contains(context)) {
+        let (file, allowed) = (names(files), contexts.join(", "));
+        return Err(AccessError::Context { context: context.to_owned(), file, allowed });
+    }
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    let config = Config::from_custom_kubeconfig(merged, &options).await;
+    transport(config.map_err(|source| refuse(files, source))?, None)
 }
 
 /// Retries are ours, so that they end before the caller's deadline and repeat nothing that must not

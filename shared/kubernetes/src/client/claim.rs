@@ -13,7 +13,8 @@ use super::list::{Collection, collect};
 use super::transport::{APPLY_PATCH, Call, MERGE_PATCH, Transport};
 use super::{finalizer, parse, refusal, unreadable};
 
-const NODE_CLAIMS: Collection<'_> = Collection::new("list NodeClaims", "/apis/karpenter.sh/v1/nodeclaims");
+pub(super) const NODE_CLAIMS: Collection<'_> =
+    Collection::new("list NodeClaims", "/apis/karpenter.sh/v1/nodeclaims");
 
 /// Our objects and what they show; none where the definition is not installed. A version that is no
 /// number counts as 0, which is older than any, so that the object is written again.

@@ -17,13 +17,14 @@ use super::{refusal, unreadable};
 use crate::convert::{self, Interner, Template, Templated};
 use crate::wire;
 
-const NODE_POOLS: Collection<'_> = Collection::new("list NodePools", "/apis/karpenter.sh/v1/nodepools");
-const EC2_NODE_CLASSES: Collection<'_> =
+pub(super) const NODE_POOLS: Collection<'_> =
+    Collection::new("list NodePools", "/apis/karpenter.sh/v1/nodepools");
+pub(super) const EC2_NODE_CLASSES: Collection<'_> =
     Collection::new("list EC2NodeClasses", "/apis/karpenter.k8s.aws/v1/ec2nodeclasses");
-const NODE_OVERLAYS: Collection<'_> =
+pub(super) const NODE_OVERLAYS: Collection<'_> =
     Collection::new("list NodeOverlays", "/apis/karpenter.sh/v1alpha1/nodeoverlays");
 /// CapacityBuffers in the versions in which they may be served.
-const BUFFERS: [Collection<'_>; 2] = [
+pub(super) const BUFFERS: [Collection<'_>; 2] = [
     Collection::new("list CapacityBuffers", "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers"),
     Collection::new("list CapacityBuffers", "/apis/autoscaling.x-k8s.io/v1alpha1/capacitybuffers"),
 ];
@@ -135,14 +136,7 @@ async fn template(
     interner: &mut Interner,
 ) -> Result<Option<Result<Template, Invalid>>, ClusterError> {
     let TemplateRef { kind, id } = reference;
-    let (api, plural) = match *kind {
-        "PodTemplate" => ("/api/v1", "podtemplates"),
-        "StatefulSet" => ("/apis/apps/v1", "statefulsets"),
-        "ReplicaSet" => ("/apis/apps/v1", "replicasets"),
-        _ => ("/apis/apps/v1", "deployments"),
-    };
-    let path = format!("{api}/namespaces/{}/{plural}/{}", id.namespace, id.name);
-    let call = Call::get(format!("read the {reference}"), path);
+    let call = template_call(reference);
     let body = match transport.send(&call).await {
         Err(error) if refusal(&error) == Some(404) => return Ok(None),
         Err(error) if refusal(&error) == Some(403) => {
@@ -159,6 +153,18 @@ async fn template(
         _ => typed::<apps::v1::Deployment>(kind, &json).map(Templated::Deployment),
     };
     Ok(Some(read.and_then(|read| convert::template(read, interner).1)))
+}
+
+/// The call that reads a template.
+pub(super) fn template_call(TemplateRef { kind, id }: &TemplateRef) -> Call {
+    let (api, plural) = match *kind {
+        "PodTemplate" => ("/api/v1", "podtemplates"),
+        "StatefulSet" => ("/apis/apps/v1", "statefulsets"),
+        "ReplicaSet" => ("/apis/apps/v1", "replicasets"),
+        _ => ("/apis/apps/v1", "deployments"),
+    };
+    let path = format!("{api}/namespaces/{}/{plural}/{}", id.namespace, id.name);
+    Call::get(format!("read the {kind} {id}"), path)
 }
 
 fn typed<T: DeserializeOwned>(kind: &str, json: &str) -> Result<T, Invalid> {

@@ -60,7 +60,7 @@ const CLOSED_NODES: Collection<'_> = Collection { labels: labels::EXCLUDE_FROM_L
 pub(super) const PODS: Collection<'_> =
     Collection { fields: UNFINISHED, ..Collection::new("list pods", "/api/v1/pods") };
 const UNSCHEDULED_PODS: Collection<'_> = Collection { fields: UNSCHEDULED, ..PODS };
-const DAEMON_SETS: Collection<'_> = Collection::new("list daemonsets", "/apis/apps/v1/daemonsets");
+pub(super) const DAEMON_SETS: Collection<'_> = Collection::new("list daemonsets", "/apis/apps/v1/daemonsets");
 
 /// The nodes of a scope.
 pub(super) const fn nodes_of(scope: Scope) -> &'static Collection<'static> {
@@ -198,6 +198,20 @@ async fn collect_once<T: Default + Send>(
     take: &mut (impl FnMut(&mut T, &str) -> Result<(), ClusterError> + Send),
 ) -> Result<Option<(T, String)>, ClusterError> {
     let mut collected = T::default();
+    let take = |_: &[u8], items: Vec<&RawValue>| {
+        items.into_iter().try_for_each(|item| take(&mut collected, item.get()))
+    };
+    let version = pages(transport, collection, take).await?;
+    Ok(version.map(|version| (collected, version)))
+}
+
+/// Hands on each page of a collection, whole and as its items. Returns the version of the list;
+/// `None` where that is not the same for all pages.
+pub(super) async fn pages(
+    transport: &Transport,
+    collection: &Collection<'_>,
+    mut take: impl FnMut(&[u8], Vec<&RawValue>) -> Result<(), ClusterError> + Send,
+) -> Result<Option<String>, ClusterError> {
     let mut version: Option<String> = None;
     let mut next = String::new();
     loop {
@@ -211,12 +225,10 @@ async fn collect_once<T: Default + Send>(
         if version.get_or_insert_with(|| page_version.clone()) != &page_version {
             return Ok(None);
         }
-        for item in page.items.unwrap_or_default() {
-            take(&mut collected, item.get())?;
-        }
+        take(&body, page.items.unwrap_or_default())?;
         next = page.metadata.next;
         if next.is_empty() {
-            return Ok(Some((collected, page_version)));
+            return Ok(Some(page_version));
         }
     }
 }

@@ -14,17 +14,19 @@ use super::transport::Transport;
 use crate::convert::{self, Volumes};
 use crate::wire;
 
-const CLAIMS: Collection<'_> =
+pub(super) const CLAIMS: Collection<'_> =
     Collection::new("list PersistentVolumeClaims", "/api/v1/persistentvolumeclaims");
-const VOLUMES: Collection<'_> = Collection::new("list PersistentVolumes", "/api/v1/persistentvolumes");
-const CLASSES: Collection<'_> =
+pub(super) const VOLUMES: Collection<'_> =
+    Collection::new("list PersistentVolumes", "/api/v1/persistentvolumes");
+pub(super) const CLASSES: Collection<'_> =
     Collection::new("list StorageClasses", "/apis/storage.k8s.io/v1/storageclasses");
-const CSI_NODES: Collection<'_> = Collection::new("list CSINodes", "/apis/storage.k8s.io/v1/csinodes");
+pub(super) const CSI_NODES: Collection<'_> =
+    Collection::new("list CSINodes", "/apis/storage.k8s.io/v1/csinodes");
 const ATTACHMENTS: Collection<'_> =
     Collection::new("list VolumeAttachments", "/apis/storage.k8s.io/v1/volumeattachments");
-const BUDGETS: Collection<'_> =
+pub(super) const BUDGETS: Collection<'_> =
     Collection::new("list PodDisruptionBudgets", "/apis/policy/v1/poddisruptionbudgets");
-const NAMESPACES: Collection<'_> = Collection::new("list namespaces", "/api/v1/namespaces");
+pub(super) const NAMESPACES: Collection<'_> = Collection::new("list namespaces", "/api/v1/namespaces");
 
 /// The mounted claims, and the limits of nodes. An object that cannot be used keeps the pods that
 /// need it waiting; a CSINode that cannot be used sets no limit.

@@ -39,12 +39,17 @@ pub(super) async fn write(
 
 /// The Lease of Karpenter's leader.
 pub(super) async fn karpenter_lease(transport: &Transport) -> Result<Option<LeaderLease>, ClusterError> {
-    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{NAME}");
-    let call = Call::get("read Karpenter's Lease", path);
+    let call = karpenter_lease_call();
     let body = match transport.send(&call).await {
         Err(error) if refusal(&error) == Some(404) => return Ok(None),
         answer => answer?,
     };
     let object: Value = parse(&call, &body)?;
     LeaderLease::read(&object).map(Some).map_err(|error| unreadable(call.attempted, error.into()))
+}
+
+/// The call that reads it.
+pub(super) fn karpenter_lease_call() -> Call {
+    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{NAME}");
+    Call::get("read Karpenter's Lease", path)
 }

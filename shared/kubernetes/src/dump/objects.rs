@@ -1,6 +1,8 @@
 //! Objects by version and kind, turned into the model; what refers to other objects is put together
 //! at the end.
 
+#[cfg(feature = "client")]
+use std::collections::BTreeSet;
 use std::collections::{BTreeMap, HashSet};
 
 use k8s_openapi::api::{apps, core, policy, storage};
@@ -383,6 +385,12 @@ impl Objects {
 
     fn refuse(&mut self, problem: Invalid) {
         self.dump.invalid.push(problem.in_file(&self.file));
+    }
+
+    /// The templates that CapacityBuffers name, each once.
+    #[cfg(feature = "client")]
+    pub(super) fn wanted_templates(&self) -> BTreeSet<TemplateRef> {
+        self.buffers.iter().filter_map(|(_, buffer)| buffer.template()).collect()
     }
 
     /// Everything that was read.
