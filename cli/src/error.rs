@@ -4,6 +4,7 @@ use std::error::Error;
 
 use anstream::eprintln;
 use outrigger_catalog::CatalogError;
+pub(crate) use outrigger_engine::chain;
 use outrigger_kubernetes::DumpError;
 use outrigger_model::Invalid;
 use outrigger_simulation::PlayError;
@@ -97,12 +98,6 @@ impl CliError {
             eprintln!("  {} {cause}", "because:".dimmed());
         }
     }
-}
-
-/// An error and its causes in one line.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let causes = std::iter::successors(Some(error), |&error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 fn lines(problems: &[Invalid]) -> String {

@@ -89,12 +89,12 @@ fn asked(command: &args::Explain) -> Result<Explanation, CliError> {
 }
 
 /// What was asked for as it stands, and without what kubectl may put before a name. A namespace may
-/// be called `pod` as well.
+/// be called `pod` as well. With a namespace, no pod of another one is meant.
 fn names(command: &args::Explain) -> [String; 2] {
     let what = command.what.as_str();
     let bare = KIND_PREFIXES.into_iter().find_map(|prefix| what.strip_prefix(prefix)).unwrap_or(what);
     match &command.namespace {
-        Some(namespace) => [format!("{namespace}/{bare}"), bare.to_owned()],
+        Some(namespace) => [format!("{namespace}/{bare}"), format!("{namespace}/{bare}")],
         None => [what.to_owned(), bare.to_owned()],
     }
 }

@@ -131,6 +131,15 @@ fn a_planned_node_is_known_by_its_claim_as_well() {
 }
 
 #[test]
+fn a_namespace_means_no_pod_of_another_one() {
+    let code = |namespace: &'static str| {
+        let output = outrigger(&with_small(&["explain", "po/web-0", "-n", namespace]), "");
+        output.status.code()
+    };
+    assert_eq!((code("default"), code("kube-system")), (Some(0), Some(2)));
+}
+
+#[test]
 fn a_checked_plan_says_so() {
     let output = outrigger(&with_small(&["plan", "--check"]), "");
     let text = String::from_utf8_lossy(&output.stdout);
