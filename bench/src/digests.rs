@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
 use outrigger_bench::differential::{Case, draw, on_all_cores};
 use outrigger_bench::scenario::running_list;
-use outrigger_bench::{Recipe, Scenario, catalogue, snapshot};
+use outrigger_bench::{Recipe, Scenario, catalogue, replay, snapshot};
 use outrigger_model::{InstanceType, Snapshot};
 use outrigger_planning::{consolidate, provision};
 use outrigger_policy::Options;
@@ -50,6 +50,7 @@ pub(crate) struct DigestsOptions {
 pub(crate) fn run(options: &DigestsOptions) -> Result<()> {
     let mut lines = Vec::new();
     lines.extend(timed("mixes", || mixes(options))?);
+    lines.extend(timed("replay", replayed)?);
     lines.extend(timed("random clusters", || cases(options.cases))?);
     lines.extend(timed("worlds", || worlds(options.worlds))?);
     match &options.against {
@@ -78,7 +79,7 @@ fn mixes(options: &DigestsOptions) -> Result<Vec<String>> {
         let snapshot = snapshot::parse(&recipe.list()?.to_string(), &types)?;
         lines.push(format!("mix {scenario} {}", planned(&snapshot)?));
     }
-    lines.push(format!("consolidation {}", consolidated(options.nodes, &types)?));
+    lines.push(format!("consolidation {}", running(options.nodes, &types)?));
     Ok(lines)
 }
 
@@ -88,9 +89,25 @@ fn planned(snapshot: &Snapshot) -> Result<String> {
     Ok(digest(&serde_json::to_vec(&(plan, report))?))
 }
 
+/// A consolidation of a cluster of the benchmark's kind.
+fn running(nodes: usize, types: &Arc<Vec<InstanceType>>) -> Result<String> {
+    consolidated(snapshot::parse(&running_list(nodes, SEED, types).to_string(), types)?)
+}
+
+/// What the replay gives to kube-scheduler: plans, and consolidations once all has aged.
+fn replayed() -> Result<Vec<String>> {
+    let mut lines = Vec::new();
+    for scenario in replay::rules() {
+        lines.push(format!("replay {} {}", scenario.name, planned(&scenario.unschedulable()?)?));
+    }
+    for scenario in replay::consolidations()? {
+        lines.push(format!("replay {} {}", scenario.name, consolidated(scenario.unschedulable()?)?));
+    }
+    Ok(lines)
+}
+
 /// A consolidation of a cluster that only runs.
-fn consolidated(nodes: usize, types: &Arc<Vec<InstanceType>>) -> Result<String> {
-    let mut snapshot = snapshot::parse(&running_list(nodes, SEED, types).to_string(), types)?;
+fn consolidated(mut snapshot: Snapshot) -> Result<String> {
     let_age(&mut snapshot)?;
     let consolidation = consolidate(&snapshot, &Options::default(), &DisruptionSettings::default());
     let commands = consolidation.commands.iter().map(|command| {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use jiff::SignedDuration;
+use outrigger_bench::replay::Scenario;
 use outrigger_model::{Node, Plan, PodRef, Price, Snapshot, Taint};
 use outrigger_planning::{consolidate, provision};
 use outrigger_policy::Options;
@@ -22,7 +23,6 @@ use crate::cluster::{Cluster, in_parallel};
 use crate::joining;
 use crate::planned::{JoinsAs, Planned};
 use crate::rounds::{LONGEST, path};
-use crate::scenario::Scenario;
 use replicas::Replicas;
 
 /// How long a command waits for pods that kube-scheduler has said no to. Events that may help them

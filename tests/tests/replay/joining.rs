@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
+use outrigger_bench::replay::{Scenario, daemon_pod};
 use outrigger_model::{DaemonSet, ExistingPlacement, NominatedPod, PodRef, Snapshot, labels, taint};
 use outrigger_planning::binding::{DEFAULT_SCHEDULER, UnboundPod, bindings};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, in_parallel};
 use crate::planned::{NodeToJoin, Planned};
-use crate::scenario::Scenario;
 
 /// How planned pods come to their nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,29 +206,4 @@ fn daemon_pods(node: &NodeToJoin, snapshot: &Snapshot, daemon_sets: &[&Value]) -
         daemon_sets.iter().find(is_it).map(|object| daemon_pod(&node.name, object))
     };
     running.filter_map(object).collect()
-}
-
-/// The pod of a daemonset on a node.
-pub(crate) fn daemon_pod(node: &str, set: &Value) -> Value {
-    let (template, name) = (&set["spec"]["template"], &set["metadata"]["name"]);
-    let mut spec = template["spec"].clone();
-    spec["nodeName"] = json!(node);
-    spec["tolerations"] = json!([{"operator": "Exists"}]);
-    json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": format!("{}-{node}", name.as_str().unwrap_or_default()),
-            "namespace": set["metadata"]["namespace"],
-            "labels": template["metadata"]["labels"],
-            "ownerReferences": [{
-                "apiVersion": "apps/v1",
-                "kind": "DaemonSet",
-                "name": name,
-                "uid": name,
-                "controller": true,
-            }],
-        },
-        "spec": spec,
-    })
 }

@@ -16,22 +16,19 @@ mod joining;
 mod planned;
 mod pods;
 mod rounds;
-mod scenario;
-mod scenarios;
 mod volumes;
 
+use outrigger_bench::replay::{self, SEED, Scenario};
 use outrigger_bench::scenario::Scenario as Mix;
 
 use crate::cluster::Cluster;
 use crate::consolidation::{Consolidated, consolidate_fully};
 use crate::joining::Opening;
-use crate::rounds::{Figures, replay};
-use crate::scenario::Scenario;
-use crate::scenarios::SEED;
+use crate::rounds::Figures;
 
 /// Plays a scenario and prints its line.
 fn play(cluster: &Cluster, scenario: &Scenario) -> Figures {
-    let figures = replay(cluster, scenario, Opening::chosen());
+    let figures = rounds::replay(cluster, scenario, Opening::chosen());
     let figures = figures.unwrap_or_else(|error| Figures::failed(&scenario.name, &error));
     figures::line(&figures);
     figures
@@ -80,7 +77,7 @@ fn check(one: &Figures, asked: &Asked) {
 
 /// One of the benchmark's mixes, of 500 pods or of as many as are asked for.
 fn drawn(mix: Mix, seed: u64) -> Scenario {
-    scenarios::drawn(mix, asked_for("OUTRIGGER_REPLAY_PODS").unwrap_or(500), seed).unwrap()
+    replay::drawn(mix, asked_for("OUTRIGGER_REPLAY_PODS").unwrap_or(500), seed).unwrap()
 }
 
 fn asked_for<N: std::str::FromStr>(variable: &str) -> Option<N> {
@@ -92,7 +89,7 @@ fn asked_for<N: std::str::FromStr>(variable: &str) -> Option<N> {
 fn every_rule_comes_true() {
     let cluster = Cluster::start().unwrap();
     figures::heading();
-    let scenarios = scenarios::rules().into_iter().filter(is_chosen);
+    let scenarios = replay::rules().into_iter().filter(is_chosen);
     let played: Vec<Figures> = scenarios.map(|scenario| play(&cluster, &scenario)).collect();
     played.iter().for_each(check_all_bound);
     let total = Figures::total(&played);
@@ -150,7 +147,7 @@ fn check_consolidations(consolidated: Vec<Consolidated>) {
 /// Consolidations of small clusters, one for each rule.
 #[test]
 fn consolidations_come_true() {
-    check_consolidations(consolidate_all(scenarios::consolidations().unwrap().into_iter()));
+    check_consolidations(consolidate_all(replay::consolidations().unwrap().into_iter()));
 }
 
 /// Consolidations of drawn clusters of 4 to 10 nodes with 120 to 300 pods.
@@ -158,6 +155,6 @@ fn consolidations_come_true() {
 fn consolidations_of_drawn_clusters_come_true() {
     let seeds = asked_for("OUTRIGGER_REPLAY_SEEDS").unwrap_or(2);
     let nodes = |seed: u64| 4 + usize::try_from(seed % 7).unwrap();
-    let drawn = (SEED..SEED + seeds).map(|seed| scenarios::drawn_running(nodes(seed), seed).unwrap());
+    let drawn = (SEED..SEED + seeds).map(|seed| replay::drawn_running(nodes(seed), seed).unwrap());
     check_consolidations(consolidate_all(drawn));
 }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use outrigger_bench::replay::Scenario;
 use outrigger_model::{PodRef, Snapshot};
 use outrigger_planning::provision;
 use outrigger_policy::Options;
@@ -12,7 +13,6 @@ use crate::cluster::Cluster;
 use crate::joining::{self, Opening};
 use crate::planned::{JoinsAs, Planned};
 use crate::pods::State;
-use crate::scenario::Scenario;
 use crate::volumes;
 
 /// kube-scheduler tries a pod again after at most ten seconds; one whose state has not changed for

@@ -2,11 +2,10 @@
 //! in the zone of the node that kube-scheduler chose.
 
 use anyhow::{Context, Result};
+use outrigger_bench::replay::Scenario;
 use outrigger_model::labels;
 use outrigger_stack::Kubernetes;
 use serde_json::{Value, json};
-
-use crate::scenario::Scenario;
 
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use outrigger_bench::replay::Scenario;
 use outrigger_model::PodRef;
 use serde_json::Value;
 
 use crate::cluster::{Cluster, in_parallel};
 use crate::pods::State;
 use crate::rounds::{LONGEST, path, reference};
-use crate::scenario::Scenario;
 
 /// The pods that are to be there, each with what it is made from.
 pub(super) struct Replicas {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// A pool of current general-purpose amd64 types, spot or on demand, with more requirements and a
 /// patch of its spec.
-pub(crate) fn pool(name: &str, more: &[Value], spec: &Value) -> Value {
+pub(super) fn pool(name: &str, more: &[Value], spec: &Value) -> Value {
     let mut requirements = vec![
         requirement("karpenter.k8s.aws/instance-category", "In", &["c", "m", "r"]),
         requirement("karpenter.k8s.aws/instance-generation", "Gt", &["4"]),
@@ -21,13 +21,13 @@ pub(crate) fn pool(name: &str, more: &[Value], spec: &Value) -> Value {
 }
 
 /// The pool of most scenarios.
-pub(crate) fn default_pool() -> Value {
+pub(super) fn default_pool() -> Value {
     pool("default", &[], &json!({}))
 }
 
 /// Pods `name-0` and on in the namespace `default`, labelled `app: name`; `spec` is merged into
 /// each pod's spec.
-pub(crate) fn pods(name: &str, count: usize, cpu: &str, memory: &str, spec: &Value) -> Vec<Value> {
+pub(super) fn pods(name: &str, count: usize, cpu: &str, memory: &str, spec: &Value) -> Vec<Value> {
     let pod = |index: usize| {
         let mut pod = json!({
             "apiVersion": "v1",
@@ -49,7 +49,7 @@ pub(crate) fn pods(name: &str, count: usize, cpu: &str, memory: &str, spec: &Val
 }
 
 /// Changes every object.
-pub(crate) fn with(mut objects: Vec<Value>, change: &Value) -> Vec<Value> {
+pub(super) fn with(mut objects: Vec<Value>, change: &Value) -> Vec<Value> {
     for object in &mut objects {
         merge(object, change);
     }
@@ -57,7 +57,7 @@ pub(crate) fn with(mut objects: Vec<Value>, change: &Value) -> Vec<Value> {
 }
 
 /// Merges objects into one another; everything else is replaced.
-pub(crate) fn merge(into: &mut Value, change: &Value) {
+pub(super) fn merge(into: &mut Value, change: &Value) {
     match (into, change) {
         (Value::Object(into), Value::Object(change)) => {
             for (key, value) in change {
@@ -69,17 +69,17 @@ pub(crate) fn merge(into: &mut Value, change: &Value) {
 }
 
 /// A selector of pods by their `app`.
-pub(crate) fn app(name: &str) -> Value {
+pub(super) fn app(name: &str) -> Value {
     json!({"matchLabels": {"app": name}})
 }
 
 /// A namespace with a label `env`.
-pub(crate) fn namespace(name: &str, env: &str) -> Value {
+pub(super) fn namespace(name: &str, env: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"env": env}}})
 }
 
 /// A node that is there already, ready for pods: an m5.2xlarge of the pool `default`.
-pub(crate) fn node(name: &str, zone: &str) -> Value {
+pub(super) fn node(name: &str, zone: &str) -> Value {
     let room = json!({"cpu": "7910m", "memory": "30Gi", "pods": "58", "ephemeral-storage": "100Gi"});
     json!({
         "apiVersion": "v1",
@@ -107,6 +107,31 @@ pub(crate) fn node(name: &str, zone: &str) -> Value {
 }
 
 /// The pods as they run on a node.
-pub(crate) fn on(node: &str, pods: Vec<Value>) -> Vec<Value> {
+pub(super) fn on(node: &str, pods: Vec<Value>) -> Vec<Value> {
     with(pods, &json!({"spec": {"nodeName": node}}))
+}
+
+/// The pod of a daemonset on a node.
+pub fn daemon_pod(node: &str, set: &Value) -> Value {
+    let (template, name) = (&set["spec"]["template"], &set["metadata"]["name"]);
+    let mut spec = template["spec"].clone();
+    spec["nodeName"] = json!(node);
+    spec["tolerations"] = json!([{"operator": "Exists"}]);
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": format!("{}-{node}", name.as_str().unwrap_or_default()),
+            "namespace": set["metadata"]["namespace"],
+            "labels": template["metadata"]["labels"],
+            "ownerReferences": [{
+                "apiVersion": "apps/v1",
+                "kind": "DaemonSet",
+                "name": name,
+                "uid": name,
+                "controller": true,
+            }],
+        },
+        "spec": spec,
+    })
 }

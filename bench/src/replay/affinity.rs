@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::objects::{app, default_pool, namespace, node, on, pods, with};
+use super::scenario::Scenario;
 use super::spread::{HOST, ZONE};
-use crate::scenario::Scenario;
 
 /// All of them.
 pub(super) fn all() -> Vec<Scenario> {

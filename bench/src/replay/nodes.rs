@@ -4,7 +4,7 @@ use outrigger_tests::objects::{daemon_set, requirement};
 use serde_json::{Value, json};
 
 use super::objects::{default_pool, merge, pods, pool, with};
-use crate::scenario::Scenario;
+use super::scenario::Scenario;
 
 /// All of them.
 pub(super) fn all() -> Vec<Scenario> {

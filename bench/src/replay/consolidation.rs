@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 
 use super::affinity::apart;
 use super::capacity::priority_class;
-use super::objects::{app, merge, on, pods, pool, with};
+use super::objects::{app, daemon_pod, merge, on, pods, pool, with};
+use super::scenario::{Scenario, instance_types};
 use super::spread::{HOST, ZONE, spread, spreads};
 use super::storage::{bound, mounting, storage_class};
-use crate::scenario::{Scenario, instance_types};
 
 const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
 
 /// All of them.
-pub(crate) fn consolidations() -> Result<Vec<Scenario>> {
+pub fn consolidations() -> Result<Vec<Scenario>> {
     [
         half_empty,
         zonal_spread,
@@ -37,8 +37,8 @@ pub(crate) fn consolidations() -> Result<Vec<Scenario>> {
 }
 
 /// A cluster of one of the benchmark's kind: so many nodes, each half full with 30 pods.
-pub(crate) fn drawn_running(nodes: usize, seed: u64) -> Result<Scenario> {
-    let list = outrigger_bench::scenario::running_list(nodes, seed, &instance_types()?);
+pub fn drawn_running(nodes: usize, seed: u64) -> Result<Scenario> {
+    let list = crate::scenario::running_list(nodes, seed, &instance_types()?);
     let items = list["items"].as_array().cloned().unwrap_or_default();
     Ok(Scenario::new(&format!("running, {nodes} nodes, seed {seed}"), items, Vec::new()))
 }
@@ -220,7 +220,7 @@ fn daemon_sets() -> Result<Scenario> {
     let logs = daemon_set("logs", "300m", "600Mi");
     let mut web = Service::new("web", "500m", "1Gi", json!({})).nodes("m5.xlarge", 6, 3)?;
     let names: Vec<String> = (0..6).map(|index| format!("i-web-{index}")).collect();
-    web.extend(names.iter().map(|name| crate::joining::daemon_pod(name, &logs)));
+    web.extend(names.iter().map(|name| daemon_pod(name, &logs)));
     Ok(scenario("daemonsets", &[web, vec![open_pool(), logs]]))
 }
 

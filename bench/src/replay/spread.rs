@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::nodes::required;
 use super::objects::{app, default_pool, merge, node, on, pods, pool, with};
-use crate::scenario::Scenario;
+use super::scenario::Scenario;
 
 pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
 pub(super) const HOST: &str = "kubernetes.io/hostname";

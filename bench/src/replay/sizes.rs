@@ -1,20 +1,20 @@
 //! The benchmark's mixes of pods, of any number.
 
 use anyhow::Result;
-use outrigger_bench::Recipe;
-use outrigger_bench::scenario::Scenario as Mix;
 use serde_json::{Value, json};
 
-use crate::scenario::{Scenario, instance_types};
+use super::scenario::{Scenario, instance_types};
+use crate::Recipe;
+use crate::scenario::Scenario as Mix;
 
 /// Where chance usually starts; the benchmark starts there, too.
-pub(crate) const SEED: u64 = 42;
+pub const SEED: u64 = 42;
 
 /// How many pods come while nodes join.
 const STRANGERS: usize = 25;
 
 /// So many pods of one of the benchmark's scenarios.
-pub(crate) fn drawn(mix: Mix, pods: usize, seed: u64) -> Result<Scenario> {
+pub fn drawn(mix: Mix, pods: usize, seed: u64) -> Result<Scenario> {
     let types = instance_types()?;
     let recipe = Recipe { scenario: mix, pods, seed, types: &types, trace: None };
     let items = match recipe.list()?["items"].take() {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 use super::objects::{default_pool, node, on, pods, pool, with};
-use crate::scenario::Scenario;
+use super::scenario::Scenario;
 
 /// All of them.
 pub(super) fn all() -> Vec<Scenario> {

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::objects::{app, default_pool, merge, node, pods};
+use super::scenario::Scenario;
 use super::spread::ZONE;
-use crate::scenario::Scenario;
 
 const DRIVER: &str = "ebs.csi.aws.com";
 
