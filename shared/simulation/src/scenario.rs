@@ -201,6 +201,13 @@ impl Scenario {
         self.events.iter().any(freezes)
     }
 
+    /// Whether a call of a function may take as long as the scenario says.
+    pub(crate) fn holds_up(&self, function: Function) -> bool {
+        let hangs =
+            |event: &Event| matches!(&event.kind, EventKind::Hang { function: of, .. } if *of == function);
+        self.freezes(function) || self.events.iter().any(hangs)
+    }
+
     /// Reads a scenario file; every complaint is returned, not only the first.
     pub fn read(file: &str, text: &str) -> Result<Self, Vec<Invalid>> {
         file::read(text)

@@ -77,6 +77,11 @@ impl Expression {
         Self { text: format!("NOT {}", either.text), ..either }
     }
 
+    /// The item's body has this text in it.
+    pub(super) fn body_holds(part: &str) -> Self {
+        Self::new("contains(#body, :part)").name("#body", names::BODY).value(":part", text(part))
+    }
+
     /// Both hold. They share no placeholder.
     pub(super) fn and(self, other: &Self) -> Self {
         let text = format!("({}) AND ({})", self.text, other.text);

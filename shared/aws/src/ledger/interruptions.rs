@@ -10,9 +10,8 @@ use outrigger_model::UnavailableOffering;
 use super::expression::Expression;
 use super::item::{names, number};
 use super::partition::Partition;
-use super::single_write::{ConditionalWrite, put_if};
+use super::single_write::{ConditionalWrite, delete_if, put_if};
 use super::{DynamoLedger, handled_events, unavailable};
-use crate::errors;
 
 /// What the sort keys of interruptions begin with.
 pub(super) const PREFIX: &str = "interruption#";
@@ -38,11 +37,11 @@ impl Interruptions for DynamoLedger {
     }
 
     /// Doing it twice is fine.
-    async fn forget_interruption(&self, claim: &str) -> Result<(), LedgerError> {
-        let key = key(claim);
+    async fn forget_interruption(&self, stated: &Interruption) -> Result<(), LedgerError> {
+        let key = key(&stated.claim);
         let item = self.item(Partition::Interrupt, &key);
-        let delete = self.client.delete_item().table_name(&self.table).set_key(Some(item.into_attributes()));
-        delete.send().await.map(|_| ()).map_err(|error| errors::ledger(format!("delete {key}"), error))
+        let is_it = Expression::body_holds(&format!("\"at\":\"{}\"", stated.at));
+        delete_if(self, item, &is_it, format!("delete {key}")).await.map(drop)
     }
 
     async fn handled(&self, events: &[String], now: Timestamp) -> Result<BTreeSet<String>, LedgerError> {

@@ -39,7 +39,7 @@ impl Tick<'_> {
         if let Some(claim) = claim {
             *claim = self.ports.ledger.update_claim(claim, lease).await?;
         }
-        self.ports.ledger.forget_interruption(&stated.claim).await?;
+        self.ports.ledger.forget_interruption(stated).await?;
         Ok(())
     }
 }

@@ -107,8 +107,8 @@ pub(crate) struct Health<'a> {
 }
 
 impl<'a> Health<'a> {
-    /// `by_conditions` says whether conditions of nodes count; what EC2 says of its instances
-    /// always does.
+    /// `nodes` are those of living claims, one for each. `by_conditions` says whether conditions of
+    /// nodes count; what EC2 says of its instances always does.
     pub(crate) fn new(
         nodes: &[&'a Node],
         statuses: &'a [InstanceStatus],
@@ -203,6 +203,13 @@ impl<'a> Health<'a> {
     }
 }
 
+/// A node of each living claim. A second Node of an instance, or one whose instance is gone, makes
+/// no pool larger.
+fn of_living<'n>(claims: &[NodeClaim], nodes: &Nodes<'n>) -> Vec<&'n Node> {
+    let living = claims.iter().filter(|claim| !claim.status.state.is_terminal());
+    living.filter_map(|claim| nodes.of_claim(claim).first().copied()).collect()
+}
+
 /// Conditions that do not heal by themselves, and since when the node has them.
 fn ailments(node: &Node) -> impl Iterator<Item = (&'static Policy, Timestamp)> {
     POLICIES.iter().filter_map(|policy| {
@@ -232,7 +239,7 @@ impl Tick<'_> {
         self.summary.repair_blocked.clear();
         let (guards, now) = (self.settings.guards, self.ports.now());
         let by_conditions = self.settings.node_repair && self.ages_are_known();
-        let health = Health::new(&nodes.listed, &statuses, by_conditions, guards, now);
+        let health = Health::new(&of_living(claims, nodes), &statuses, by_conditions, guards, now);
         for claim in claims.iter_mut() {
             let on = nodes.of_claim(claim);
             match health.decision(claim, on) {

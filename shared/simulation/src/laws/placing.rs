@@ -19,7 +19,7 @@ pub(crate) const LONGEST_CLOSED: Duration = Duration::from_secs(120 + 15);
 /// Whether nothing keeps lifecycle from looking every few seconds: no trouble, no function that has
 /// died or stands still some time.
 fn is_undisturbed(state: &State, scenario: &Scenario, moment: Moment) -> bool {
-    let lives = state.deaths == 0 && !scenario.freezes(Function::Lifecycle);
+    let lives = state.deaths == 0 && !scenario.holds_up(Function::Lifecycle);
     lives && !scenario.poll_window.is_zero() && is_calm(scenario, moment)
 }
 

@@ -29,10 +29,25 @@ async fn a_claim_ends_by_what_was_stated_of_it_and_goes_on_so_once_that_is_writt
     let ending = ledger.load().await.unwrap().claims.remove(0);
     assert_eq!(ending.status.state, ClaimState::Draining);
     let written = ledger.update_claim(&ending, None).await.unwrap();
-    ledger.forget_interruption("i-000").await.unwrap();
-    ledger.forget_interruption("i-000").await.unwrap();
+    let first = stated(TerminationReason::Interrupted);
+    ledger.forget_interruption(&first).await.unwrap();
+    ledger.forget_interruption(&first).await.unwrap();
     let state = ledger.load().await.unwrap();
     assert_eq!((&state.claims[0], state.interruptions.len()), (&written, 0));
+}
+
+/// A run may have stood still since it wrote the first into the claim, and a table that was
+/// restored meanwhile knows nothing of that.
+#[tokio::test]
+async fn whoever_forgets_a_statement_late_leaves_what_was_stated_since() {
+    let Rig { ledger, .. } = bound().await;
+    ready(&ledger, 1).await;
+    let later = Interruption { at: at(10), ..stated(TerminationReason::Lost) };
+    assert!(ledger.interrupt(&later).await.unwrap());
+    ledger.forget_interruption(&stated(TerminationReason::Interrupted)).await.unwrap();
+    assert_eq!(ledger.load().await.unwrap().interruptions, std::slice::from_ref(&later));
+    ledger.forget_interruption(&later).await.unwrap();
+    assert_eq!(ledger.load().await.unwrap().interruptions, []);
 }
 
 /// Who may write a partition may write nonsense there, and must not stop those who read it.

@@ -110,6 +110,24 @@ fn conditions_count_only_where_repair_is_asked_for() {
 }
 
 #[test]
+fn a_node_counts_once_and_only_for_a_claim_that_lives() {
+    let on = |id: &str, state: ClaimState| {
+        let mut claim = claim().with_status(|status| status.state = state);
+        claim.name = format!("claim-{id}");
+        if let Some(instance) = &mut claim.status.instance {
+            instance.id = id.into();
+        }
+        claim
+    };
+    let claims = [on("i-1", ClaimState::Initialized), on("i-2", ClaimState::Gone)];
+    let again = Node { name: "i-1-again".into(), ..ailing("i-1", None) };
+    let listed = [ailing("i-1", None), again, ailing("i-2", None), ailing("i-3", None)];
+    let nodes = Nodes::new(listed.iter(), &claims, &[]);
+    let counted: Vec<&str> = of_living(&claims, &nodes).iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(counted, ["i-1"]);
+}
+
+#[test]
 fn repair_stops_where_a_fifth_of_a_pool_is_unhealthy() {
     // Nodes of the pool, unhealthy ones by condition and by check, and whether repair goes on.
     let table = [

@@ -16,8 +16,9 @@ pub trait Interruptions: Send + Sync {
     /// States that EC2 takes a claim's instance away. Returns whether nobody had stated it before.
     async fn interrupt(&self, interruption: &Interruption) -> Result<bool, LedgerError>;
 
-    /// Forgets what was stated of a claim, once it stands in the claim or the claim is over.
-    async fn forget_interruption(&self, claim: &str) -> Result<(), LedgerError>;
+    /// Forgets what was stated of a claim, once it stands in the claim or the claim is over. What
+    /// was stated of the claim since then stays.
+    async fn forget_interruption(&self, stated: &Interruption) -> Result<(), LedgerError>;
 
     /// Which of these events were handled, as far as `now` is not past what
     /// [`Interruptions::put_handled`] said of them.

@@ -30,9 +30,12 @@ impl Interruptions for Door {
     }
 
     /// What stands in no claim by then is lost.
-    async fn forget_interruption(&self, claim: &str) -> Result<(), LedgerError> {
+    async fn forget_interruption(&self, stated: &Interruption) -> Result<(), LedgerError> {
         self.call(Call::ForgetInterruption, |state, _| {
-            let table = &mut state.ledger;
+            let (table, claim) = (&mut state.ledger, &stated.claim);
+            if table.interruptions.get(claim).is_some_and(|later| later.at != stated.at) {
+                return Ok(());
+            }
             table.interruptions.remove(claim);
             if table.unwritten.remove(claim).is_some() {
                 table
