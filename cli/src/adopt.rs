@@ -15,7 +15,7 @@ use crate::args;
 use crate::cluster::{connect, wait_for};
 use crate::error::{CliError, chain};
 use crate::ledger::ClusterLedger;
-use crate::output::{CommandOutcome, Format, count, print, say, spinner, table};
+use crate::output::{CommandOutcome, Document, Format, count, print, say, spinner, table};
 
 /// What was judged, and what became of it.
 #[derive(Debug, Serialize)]
@@ -28,6 +28,10 @@ struct AdoptReport {
     /// Why nodes were not adopted that should have been, by node.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     failed: BTreeMap<String, String>,
+}
+
+impl Document for AdoptReport {
+    const KIND: &'static str = "Adoption";
 }
 
 /// Runs the command.

@@ -4,21 +4,27 @@
 mod absent;
 #[cfg(feature = "aws")]
 mod adopt;
+mod change;
 mod decided;
 #[cfg(feature = "aws")]
 mod doctor;
+mod look;
 #[cfg(feature = "aws")]
 mod pause;
 mod policy;
 mod setup;
+mod source;
 #[cfg(feature = "aws")]
 mod token;
+mod what_if;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::{ArgGroup, Args as Arguments, Parser, Subcommand, ValueEnum};
-use jiff::Timestamp;
-use outrigger_model::Price;
+use clap::{Args as Arguments, Parser, Subcommand};
+use clap_complete::Shell;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
 
 use crate::output::Format;
 #[cfg(not(feature = "aws"))]
@@ -27,15 +33,28 @@ pub(crate) use absent::{
 };
 #[cfg(feature = "aws")]
 pub(crate) use adopt::Adopt;
+pub(crate) use change::Change;
 use decided::Decided;
 #[cfg(feature = "aws")]
 pub(crate) use doctor::Doctor;
+pub(crate) use look::{Claims, Snapshot, Top, TopSort};
 #[cfg(feature = "aws")]
 pub(crate) use pause::{Ledger, Pause, Resume};
 pub(crate) use policy::{FUNCTIONS, Policy};
 pub(crate) use setup::{OWN_GROUP, Setup, is_plain};
+pub(crate) use source::{Kubeconfig, Policies, Source};
 #[cfg(feature = "aws")]
 pub(crate) use token::Token;
+pub(crate) use what_if::WhatIf;
+
+/// Version, commit and features.
+#[cfg(feature = "aws")]
+const VERSION: &str =
+    concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("OUTRIGGER_COMMIT"), ", with aws)");
+/// Version, commit and features.
+#[cfg(not(feature = "aws"))]
+const VERSION: &str =
+    concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("OUTRIGGER_COMMIT"), ", without aws)");
 
 /// Plans, explains and simulates the nodes of kOps clusters. It reads the cluster of your
 /// kubeconfig, or files, and changes nothing there unless it is told to.
@@ -43,7 +62,7 @@ pub(crate) use token::Token;
 /// Exit codes: 0 done, 1 some pods have no place or a file was left as it was, 2 bad usage or
 /// input, 3 a plan that breaks a rule (plan --check).
 #[derive(Debug, Parser)]
-#[command(name = "outrigger", version, propagate_version = true, max_term_width = 110)]
+#[command(name = "outrigger", version = VERSION, propagate_version = true, max_term_width = 110)]
 pub(crate) struct Args {
     /// How the result is printed
     #[arg(short, long, global = true, value_enum, default_value_t = Format::Text)]
@@ -77,6 +96,26 @@ pub(crate) enum Command {
     /// that was found; every other node is named with the reason why it stays. Give the cluster's
     /// PodDisruptionBudgets too: without them, no pod is thought to be kept by one.
     Consolidate(Consolidate),
+    /// Write all that a decision is made from into one file, as for a bug report
+    ///
+    /// plan, consolidate and explain read it with --snapshot, and decide the same again. It holds
+    /// what schedulers look at: no environment, no image, no secret. Names can be hashed.
+    Snapshot(Snapshot),
+    /// Say what the cluster would cost if something were different, beside what it costs now
+    ///
+    /// Up to four variants: a zone or all spot lost, other instance types, a workload several times
+    /// as large, a discount. Pods that lose their node get new ones as outrigger plan decides.
+    WhatIf(WhatIf),
+    /// Look at nodes: how full each is, what it costs, and whether the cluster can do without it
+    ///
+    /// On a terminal it stays, and looks again every few seconds; q ends it, ? names the keys.
+    /// Elsewhere, with --once or with another format it prints once.
+    Top(Top),
+    /// List NodeClaims: what is launched, how far it has come, and what it costs
+    ///
+    /// It reads NodeClaim objects of the cluster or of files. With --ledger it reads the ledger,
+    /// which also knows why a claim ends and which have failed.
+    Claims(Claims),
     /// Say where one pod goes, or why each NodePool refuses it; or why a node is what it is
     Explain(Explain),
     /// Make what you have of Karpenter or kOps into what Outrigger takes; nothing is applied
@@ -138,14 +177,30 @@ pub(crate) enum Command {
     /// That is for clusters without aws-iam-authenticator. A token that is good for long enough
     /// stays, so the command may run as often as you like.
     Token(Token),
+    /// Print what completes the command's words in a shell
+    Completions(Completions),
+    /// Print the manual page, for man -l -
+    Man,
+}
+
+/// What `completions` takes.
+#[derive(Debug, Arguments)]
+#[command(after_long_help = COMPLETIONS_HELP)]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: Shell,
 }
 
 /// What `simulate` takes.
 #[derive(Debug, Arguments)]
 #[command(after_long_help = SIMULATE_HELP)]
 pub(crate) struct Simulate {
-    /// The scenario
-    pub(crate) file: PathBuf,
+    /// The scenario; - reads standard input
+    #[arg(required_unless_present = "named")]
+    file: Option<PathBuf>,
+    /// The same, as the other commands name their files
+    #[arg(short = 'f', long = "file", value_name = "FILE", conflicts_with = "file", id = "named")]
+    named: Option<PathBuf>,
     /// Virtual seconds for each real second: a number, or max; on a terminal the default takes
     /// about 25 seconds
     #[arg(long, value_name = "N|max", value_parser = parse_speed)]
@@ -158,6 +213,13 @@ pub(crate) struct Simulate {
     pub(crate) quiet: bool,
     #[command(flatten)]
     pub(crate) policies: Policies,
+}
+
+impl Simulate {
+    /// The file of the scenario.
+    pub(crate) fn file(&self) -> &Path {
+        self.file.as_deref().or(self.named.as_deref()).unwrap_or_else(|| Path::new("-"))
+    }
 }
 
 /// What `plan` takes.
@@ -180,9 +242,9 @@ pub(crate) struct Plan {
 pub(crate) struct Consolidate {
     #[command(flatten)]
     pub(crate) source: Source,
-    /// When it is decided, for the age of nodes and the hours of budgets; by default now for files,
-    /// and the Snapshot's own time
-    #[arg(long, value_name = "TIME")]
+    /// When it is decided, for the age of nodes and the hours of budgets, as 2026-11-20T09:00:00Z
+    /// or 2026-11-20; by default now for files, and the Snapshot's own time
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) at: Option<Timestamp>,
     /// How patient disruption is: a node that pods are on goes once it has wasted this many times
     /// $0.006 for each of them; with 0 it goes for any saving at once
@@ -205,84 +267,6 @@ pub(crate) struct Explain {
     pub(crate) namespace: Option<String>,
     #[command(flatten)]
     pub(crate) decided: Decided,
-}
-
-/// What a decision is made from: the cluster of the kubeconfig, unless something else is named.
-#[derive(Debug, Arguments)]
-#[command(group(ArgGroup::new("from").args(["files", "snapshot"])))]
-pub(crate) struct Source {
-    /// Read what kubectl get -o yaml|json wrote instead of the cluster, any number of times; -
-    /// reads standard input
-    #[arg(short, long = "file", value_name = "FILE", conflicts_with_all = ["file", "context", "kops"])]
-    pub(crate) files: Vec<PathBuf>,
-    /// Read a Snapshot instead: all that a decision is made from, in one JSON file; - reads
-    /// standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["catalog", "region", "file", "context", "kops"])]
-    pub(crate) snapshot: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) kubeconfig: Kubeconfig,
-    /// What kops get -o yaml wrote, beside the cluster: it says what an InstanceGroup's nodes are
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kops: Vec<PathBuf>,
-    /// Instance types and prices from a JSON file instead of the embedded ones
-    #[arg(long, value_name = "FILE")]
-    pub(crate) catalog: Option<PathBuf>,
-    /// Region of the embedded instance types; by default that of the nodes, else
-    /// us-east-1
-    #[arg(long, conflicts_with = "catalog")]
-    pub(crate) region: Option<String>,
-    /// What each new node costs per hour beside its instance, instead of its class's root volume
-    #[arg(long, value_name = "USD", value_parser = parse_price)]
-    pub(crate) node_cost: Option<Price>,
-    #[command(flatten)]
-    pub(crate) policies: Policies,
-}
-
-/// What the template's parameters of these names say to the functions.
-#[derive(Debug, Arguments)]
-pub(crate) struct Policies {
-    /// What becomes of preferred affinities and of spreads that are only a wish
-    #[arg(long, value_enum, default_value_t = Preferences::Respect)]
-    pub(crate) preferences: Preferences,
-    /// What becomes of a pool's minValues that cannot be kept
-    #[arg(long, value_enum, default_value_t = MinValues::Strict)]
-    pub(crate) min_values: MinValues,
-}
-
-/// Karpenter's `PREFERENCE_POLICY`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Preferences {
-    /// They hold as long as they leave a place
-    Respect,
-    /// They are not looked at
-    Ignore,
-}
-
-/// Karpenter's `MIN_VALUES_POLICY`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum MinValues {
-    /// The node is not opened
-    Strict,
-    /// The node offers as many values as there are
-    BestEffort,
-}
-
-impl From<Preferences> for outrigger_policy::Preferences {
-    fn from(preferences: Preferences) -> Self {
-        match preferences {
-            Preferences::Respect => Self::Respect,
-            Preferences::Ignore => Self::Ignore,
-        }
-    }
-}
-
-impl From<MinValues> for outrigger_policy::MinValuesPolicy {
-    fn from(policy: MinValues) -> Self {
-        match policy {
-            MinValues::Strict => Self::Strict,
-            MinValues::BestEffort => Self::BestEffort,
-        }
-    }
 }
 
 /// What `import` takes.
@@ -325,17 +309,6 @@ pub(crate) struct Uninstall {
     pub(crate) kubeconfig: Kubeconfig,
 }
 
-/// How the cluster is reached.
-#[derive(Clone, Debug, Arguments)]
-pub(crate) struct Kubeconfig {
-    /// The kubeconfig file; by default those of kubectl
-    #[arg(long = "kubeconfig", value_name = "FILE")]
-    pub(crate) file: Option<PathBuf>,
-    /// The context of the kubeconfig; by default its current one
-    #[arg(long, value_name = "NAME")]
-    pub(crate) context: Option<String>,
-}
-
 /// How fast a simulation goes on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Speed {
@@ -343,6 +316,13 @@ pub(crate) enum Speed {
     Max,
     /// Virtual seconds for each real second.
     Times(f64),
+}
+
+/// A time, or a day's first moment in UTC.
+fn parse_time(text: &str) -> Result<Timestamp, String> {
+    let day = || text.parse::<Date>().ok()?.to_zoned(TimeZone::UTC).ok().map(|day: Zoned| day.timestamp());
+    let time = text.parse::<Timestamp>().ok().or_else(day);
+    time.ok_or_else(|| "allowed: a time as 2026-11-20T09:00:00Z, or a day as 2026-11-20".into())
 }
 
 fn parse_speed(text: &str) -> Result<Speed, String> {
@@ -360,11 +340,6 @@ fn parse_wait(text: &str) -> Result<std::time::Duration, String> {
         .ok()
         .and_then(outrigger_model::NillableDuration::get);
     length.ok_or_else(|| "allowed: a duration as 30m or 1h30m".into())
-}
-
-fn parse_price(text: &str) -> Result<Price, String> {
-    let dollars = text.parse::<f64>().ok().and_then(Price::from_dollars);
-    dollars.ok_or_else(|| "allowed: dollars per hour from 0 to 1000000".into())
 }
 
 fn parse_patience(text: &str) -> Result<f64, String> {
@@ -464,6 +439,12 @@ Examples:
   outrigger crds | kubectl apply --server-side -f -
   outrigger crds --dir crds";
 
+const COMPLETIONS_HELP: &str = "\
+Examples:
+  outrigger completions bash > /etc/bash_completion.d/outrigger
+  outrigger completions zsh > ~/.zfunc/_outrigger
+  outrigger completions fish > ~/.config/fish/completions/outrigger.fish";
+
 const UNINSTALL_HELP: &str = "\
 Examples:
   outrigger uninstall                  what there is
@@ -486,15 +467,11 @@ mod tests {
     }
 
     #[test]
-    fn speeds_and_prices_are_checked() {
+    fn speeds_are_checked() {
         assert_eq!(parse_speed("max"), Ok(Speed::Max));
         assert_eq!(parse_speed("30"), Ok(Speed::Times(30.0)));
         for bad in ["0", "-1", "fast", "NaN", "inf"] {
             assert!(parse_speed(bad).is_err(), "{bad}");
-        }
-        assert_eq!(parse_price("0.014"), Ok(Price::from_nanos(14_000_000)));
-        for bad in ["-1", "NaN", "cheap", "1e9"] {
-            assert!(parse_price(bad).is_err(), "{bad}");
         }
     }
 }

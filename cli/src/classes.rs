@@ -65,6 +65,10 @@ impl Classes {
                 (Some(class), _) => of_ec2(class, status),
                 (None, _) => {
                     let class = NodeClass::for_planning(reference.clone());
+                    let label = format!("EC2NodeClass/{}", reference.name);
+                    let refused = dump.invalid.iter().any(|problem| problem.object == label);
+                    let not_ready = refused.then(|| "its EC2NodeClass is refused".to_owned());
+                    let class = NodeClass { not_ready, ..class };
                     (class, ("not given", "Karpenter's root volume and kubelet settings"))
                 }
             };

@@ -6,21 +6,21 @@ pub(crate) mod text;
 use std::time::Instant;
 
 use outrigger_model::node_pool::DisruptionReason;
-use outrigger_model::{Invalid, Pod, PodRef, Price};
+use outrigger_model::{Pod, PodRef, Price};
 use outrigger_planning::consolidate;
 use outrigger_policy::disruption::{Consolidation, ConsolidationCommand, DisruptionSettings};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::classes::assumptions;
+use crate::args;
 use crate::error::CliError;
 use crate::input::{self, Input};
-use crate::output::{CommandOutcome, Format, print, spinner};
-use crate::plan::text::warn_of_input;
+use crate::output::{CommandOutcome, Document, Format, print, spinner};
 use crate::plan::{ExistingNode, NewNode, new_node};
-use crate::{args, unreadable};
+use crate::remarks::Remarks;
 
-/// A consolidation as other programs read it. Names and meanings are stable.
-#[derive(Debug, Serialize)]
+/// Which nodes a cluster can do without: what `outrigger consolidate` decides.
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ConsolidateOutput {
     /// Dollars per hour of the instances of all nodes that name a NodePool.
@@ -35,18 +35,24 @@ pub(crate) struct ConsolidateOutput {
     pub(crate) commands: Vec<CommandOutput>,
     /// The nodes that stay.
     pub(crate) kept: Vec<KeptOutput>,
-    /// What of the cluster's own objects could not be read.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) unreadable: Vec<Invalid>,
-    /// How long the decision took, reading and printing left out.
-    pub(crate) plan_seconds: f64,
-    /// What no file says and the decision rests on.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) assumptions: Vec<String>,
+    /// How long the decision took, reading and printing left out; with `--timings` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) plan_seconds: Option<f64>,
+    #[serde(flatten)]
+    pub(crate) remarks: Remarks,
+}
+
+impl Document for ConsolidateOutput {
+    const KIND: &'static str = "Consolidation";
+
+    fn names(&self) -> Option<Vec<String>> {
+        let ended = self.commands.iter().flat_map(|command| &command.delete);
+        Some(ended.map(|node| format!("node/{node}")).collect())
+    }
 }
 
 /// Nodes that are ended together.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CommandOutput {
     pub(crate) reason: DisruptionReason,
@@ -75,7 +81,7 @@ pub(crate) struct CommandOutput {
 }
 
 /// How far patience with the nodes of a command has come.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PatienceOutput {
     /// Dollars that ending them would have saved so far.
@@ -87,7 +93,7 @@ pub(crate) struct PatienceOutput {
 }
 
 /// A node that stays.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct KeptOutput {
     pub(crate) node: String,
     /// The reason in one word, which does not change.
@@ -105,10 +111,10 @@ const DRIFTED_LONG_AGO: &str = "drifted nodes: assumed: their outrigger.dev/drif
 /// Runs the command.
 pub(crate) fn run(command: &args::Consolidate, format: Format) -> Result<CommandOutcome, CliError> {
     let progress = spinner("reading");
-    let Input { mut snapshot, mut lacks } = input::read_snapshot(&command.source)?;
+    let Input { mut snapshot, mut notes, .. } = input::read_snapshot(&command.source)?;
     let is_unknown = |pod: &Pod| !pod.volume_claims.is_empty() && pod.is_reschedulable();
     if snapshot.volume_claims.is_empty() && snapshot.pods.iter().any(is_unknown) {
-        lacks.push(input::UNKNOWN_VOLUMES.to_owned());
+        notes.push(input::notes::UNKNOWN_VOLUMES.to_owned());
     }
     snapshot.taken_at = command.at.unwrap_or_else(|| input::decided_at(&command.source, &snapshot));
     let settings = DisruptionSettings { patience: command.patience, ..DisruptionSettings::default() };
@@ -118,14 +124,13 @@ pub(crate) fn run(command: &args::Consolidate, format: Format) -> Result<Command
     let consolidation = consolidate(&snapshot, &options, &settings);
     let seconds = begun.elapsed().as_secs_f64();
     progress.finish_and_clear();
-    let unreadable = unreadable::invalid_objects(&snapshot);
-    let mut assumptions = assumptions(&snapshot);
-    assumptions.extend(
-        consolidation.commands.iter().any(waits_for_its_deadline).then(|| DRIFTED_LONG_AGO.to_owned()),
-    );
-    let output = ConsolidateOutput { unreadable, assumptions, ..output(&consolidation, seconds) };
-    print(&output, format, || text::print(&output))?;
-    warn_of_input(&snapshot, &lacks, format);
+    let mut remarks = Remarks::new(&snapshot, notes);
+    let lasts = consolidation.commands.iter().any(waits_for_its_deadline);
+    remarks.assumptions.extend(lasts.then(|| DRIFTED_LONG_AGO.to_owned()));
+    let plan_seconds = command.source.timings.then_some(seconds);
+    let output = output(&consolidation, plan_seconds, remarks);
+    print(&output, format, || text::print(&output, seconds))?;
+    output.remarks.tell();
     Ok(if snapshot.invalid.is_empty() { CommandOutcome::Done } else { CommandOutcome::Refused })
 }
 
@@ -134,7 +139,7 @@ fn waits_for_its_deadline(command: &ConsolidationCommand) -> bool {
     command.reason == DisruptionReason::Drifted && command.evictions > 0
 }
 
-fn output(consolidation: &Consolidation, plan_seconds: f64) -> ConsolidateOutput {
+fn output(consolidation: &Consolidation, plan_seconds: Option<f64>, remarks: Remarks) -> ConsolidateOutput {
     let kept = consolidation.kept.iter().map(|kept| KeptOutput {
         node: kept.node.clone(),
         code: kept.reason.as_str(),
@@ -148,9 +153,8 @@ fn output(consolidation: &Consolidation, plan_seconds: f64) -> ConsolidateOutput
         node_cost_after: consolidation.after.beside,
         commands: consolidation.commands.iter().map(command_output).collect(),
         kept: kept.collect(),
-        unreadable: Vec::new(),
         plan_seconds,
-        assumptions: Vec::new(),
+        remarks,
     }
 }
 

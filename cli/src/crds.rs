@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::args;
 use crate::error::CliError;
-use crate::output::{CommandOutcome, Format, json, say, yaml};
+use crate::output::{CommandOutcome, Format, json, page, say, yaml};
 
 /// Runs the command.
 pub(crate) fn run(command: &args::Crds, format: Format) -> Result<CommandOutcome, CliError> {
@@ -12,12 +12,16 @@ pub(crate) fn run(command: &args::Crds, format: Format) -> Result<CommandOutcome
     match (&command.dir, format) {
         (Some(dir), _) => write(&definitions, dir, format)?,
         (None, Format::Json) => {
-            say!("{}", json(&json!({"apiVersion": "v1", "kind": "List", "items": definitions}))?);
+            page(&json(&json!({"apiVersion": "v1", "kind": "List", "items": definitions}))?);
         }
-        (None, Format::Text | Format::Yaml) => {
+        (None, Format::Text | Format::Wide | Format::Yaml) => {
             for definition in &definitions {
-                say!("---\n{}", yaml(definition)?.trim_end());
+                page(&format!("---\n{}", yaml(definition)?));
             }
+        }
+        (None, Format::Name) => {
+            let names = definitions.iter().filter_map(name);
+            names.for_each(|name| say!("customresourcedefinition/{name}"));
         }
     }
     Ok(CommandOutcome::Done)
@@ -30,14 +34,18 @@ fn write(definitions: &[Value], dir: &std::path::Path, format: Format) -> Result
     };
     std::fs::create_dir_all(dir).map_err(failed(dir))?;
     for definition in definitions {
-        let name = definition.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("unnamed");
+        let name = name(definition).unwrap_or("unnamed");
         let (text, extension) = match format {
             Format::Json => (json(definition)? + "\n", "json"),
-            Format::Text | Format::Yaml => (yaml(definition)?, "yaml"),
+            _ => (yaml(definition)?, "yaml"),
         };
         let path = dir.join(format!("{name}.{extension}"));
         std::fs::write(&path, text).map_err(failed(&path))?;
         say!("{}", path.display());
     }
     Ok(())
+}
+
+fn name(definition: &Value) -> Option<&str> {
+    definition.pointer("/metadata/name").and_then(Value::as_str)
 }

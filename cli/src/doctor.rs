@@ -14,10 +14,20 @@ use serde_json::{Value, json};
 use crate::args::{self, FUNCTIONS};
 use crate::cluster::wait_for;
 use crate::error::CliError;
-use crate::output::{CommandOutcome, Format, print, say, spinner};
+use crate::output::{CommandOutcome, Document, Format, print, say, spinner};
 
 /// Longer than a function may take.
 const LONGEST_ANSWER: Duration = Duration::from_secs(150);
+
+/// What the deployed functions answer.
+#[derive(Debug, Serialize)]
+struct Answers {
+    functions: Vec<Asked>,
+}
+
+impl Document for Answers {
+    const KIND: &'static str = "Diagnosis";
+}
 
 /// What one deployed function answers.
 #[derive(Debug, Serialize)]
@@ -49,8 +59,9 @@ pub(crate) fn run(command: &args::Doctor, format: Format) -> Result<CommandOutco
     }
     let order = |asked: &Asked| FUNCTIONS.iter().position(|(name, _)| asked.diagnosis.function == *name);
     asked.sort_by_key(|asked| order(asked).unwrap_or(FUNCTIONS.len()));
-    print(&asked, format, || text(&asked))?;
-    let mut findings = asked.iter().flat_map(|asked| &asked.diagnosis.findings);
+    let answers = Answers { functions: asked };
+    print(&answers, format, || text(&answers.functions))?;
+    let mut findings = answers.functions.iter().flat_map(|asked| &asked.diagnosis.findings);
     let is_bad = findings.any(|finding| finding.health == Health::Bad);
     Ok(if is_bad { CommandOutcome::Unplaced } else { CommandOutcome::Done })
 }
@@ -136,9 +147,9 @@ fn text(asked: &[Asked]) {
     }
     let bad = findings().filter(|finding| finding.health == Health::Bad).count();
     match bad {
-        0 => say!("\n{}", "Each function can do its work.".green()),
-        1 => say!("\n{}", "One thing keeps functions from their work.".red()),
-        _ => say!("\n{}", format!("{bad} things keep functions from their work.").red()),
+        0 => say!("{}", "Each function can do its work.".green()),
+        1 => say!("{}", "One thing keeps functions from their work.".red()),
+        _ => say!("{}", format!("{bad} things keep functions from their work.").red()),
     }
 }
 

@@ -2,13 +2,11 @@
 
 use std::error::Error;
 
-use anstream::eprintln;
 use outrigger_catalog::CatalogError;
 pub(crate) use outrigger_engine::chain;
 use outrigger_kubernetes::DumpError;
 use outrigger_model::Invalid;
 use outrigger_simulation::PlayError;
-use owo_colors::OwoColorize;
 
 /// Why the command stopped.
 #[derive(Debug, thiserror::Error)]
@@ -41,10 +39,10 @@ pub(crate) enum CliError {
         source: CatalogError,
     },
     /// A scenario is wrong.
-    #[error("{}", lines(.0))]
+    #[error("the scenario is refused")]
     Scenario(Vec<Invalid>),
     /// Objects of the input are wrong.
-    #[error("{}", lines(.0))]
+    #[error("objects are refused")]
     Objects(Vec<Invalid>),
     /// A scenario cannot be played.
     #[error(transparent)]
@@ -78,6 +76,9 @@ pub(crate) enum CliError {
          `cargo install --path cli --features aws` builds it"
     )]
     WithoutAws,
+    /// The terminal does not do what a screen needs.
+    #[error("the terminal cannot be used; --once prints the same")]
+    Screen(#[source] std::io::Error),
     /// Nothing can be waited for.
     #[error("the command cannot be started")]
     Runtime(#[source] std::io::Error),
@@ -88,18 +89,4 @@ pub(crate) enum CliError {
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
-}
-
-impl CliError {
-    /// The error and its causes, on standard error.
-    pub(crate) fn print(&self) {
-        eprintln!("{} {self}", "error:".red().bold());
-        for cause in std::iter::successors(self.source(), |&cause| cause.source()) {
-            eprintln!("  {} {cause}", "because:".dimmed());
-        }
-    }
-}
-
-fn lines(problems: &[Invalid]) -> String {
-    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }

@@ -7,31 +7,48 @@ mod node;
 
 use outrigger_model::{Invalid, NodeReport, Pod, PodRef, PodState, PodsOutcome};
 use owo_colors::OwoColorize;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::args::{self, Source};
 use crate::error::CliError;
 use crate::input::{Decision, decide};
-use crate::output::{CommandOutcome, Format, count, print, say};
+use crate::output::{CommandOutcome, Document, Format, count, print, say};
 use crate::plan::text;
 use crate::plan::{NewNode, new_node};
+use crate::remarks::Remarks;
 
 /// What kubectl puts before the names of pods and nodes.
 const KIND_PREFIXES: [&str; 7] = ["pod/", "pods/", "po/", "node/", "nodes/", "no/", "nodeclaim/"];
 
+/// What `outrigger explain` says.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Explanation {
+    #[serde(flatten)]
+    about: About,
+    /// What is said beside a decision that was made now.
+    #[serde(flatten)]
+    remarks: Option<Remarks>,
+}
+
 /// What there is to say about what was asked for.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
-enum Explanation {
+enum About {
     Pod(Box<PodExplanation>),
     Planned(Box<node::Planned>),
     Existing(Box<node::Existing>),
     #[cfg(feature = "aws")]
+    #[schemars(skip)]
     Remembered(ledger::Remembered),
 }
 
+impl Document for Explanation {
+    const KIND: &'static str = "Explanation";
+}
+
 /// What there is to say about one pod.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct PodExplanation {
     /// The pod.
@@ -39,7 +56,7 @@ struct PodExplanation {
     /// Where it stands.
     state: PodState,
     /// What of it could not be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "problem", skip_serializing_if = "Option::is_none")]
     unreadable: Option<Box<Invalid>>,
     /// The node that it runs on already.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,13 +75,14 @@ struct PodExplanation {
 /// Runs the command.
 pub(crate) fn run(command: &args::Explain, format: Format) -> Result<CommandOutcome, CliError> {
     let explanation = asked(command)?;
-    print(&explanation, format, || explanation.print_text())?;
-    Ok(match &explanation {
-        Explanation::Pod(pod) if pod.outcome.as_ref().is_some_and(PodsOutcome::is_unplaced) => {
+    print(&explanation, format, || explanation.about.print_text())?;
+    explanation.remarks.iter().for_each(Remarks::tell);
+    Ok(match &explanation.about {
+        About::Pod(pod) if pod.outcome.as_ref().is_some_and(PodsOutcome::is_unplaced) => {
             CommandOutcome::Unplaced
         }
         #[cfg(feature = "aws")]
-        Explanation::Remembered(ledger::Remembered::Pod(pod)) if pod.outcome.is_unplaced() => {
+        About::Remembered(ledger::Remembered::Pod(pod)) if pod.outcome.is_unplaced() => {
             CommandOutcome::Unplaced
         }
         _ => CommandOutcome::Done,
@@ -77,7 +95,7 @@ fn asked(command: &args::Explain) -> Result<Explanation, CliError> {
     #[cfg(feature = "aws")]
     if let Some(ledger) = command.decided.ledger(&command.source.kubeconfig) {
         return ledger::remembered(&ledger, names.each_ref().map(String::as_str))
-            .map(Explanation::Remembered);
+            .map(|remembered| Explanation { about: About::Remembered(remembered), remarks: None });
     }
     #[cfg(not(feature = "aws"))]
     if command.decided.is_asked_for() {
@@ -85,7 +103,8 @@ fn asked(command: &args::Explain) -> Result<Explanation, CliError> {
     }
     let decision = decide(&command.source)?;
     let explain = |what: &str| explain(&decision, &command.source, what);
-    explain(&names[0]).or_else(|missing| explain(&names[1]).map_err(|_| missing))
+    let about = explain(&names[0]).or_else(|missing| explain(&names[1]).map_err(|_| missing))?;
+    Ok(Explanation { about, remarks: Some(Remarks::new(&decision.snapshot, decision.notes.clone())) })
 }
 
 /// What was asked for as it stands, and without what kubectl may put before a name. A namespace may
@@ -99,12 +118,12 @@ fn names(command: &args::Explain) -> [String; 2] {
     }
 }
 
-fn explain(decision: &Decision, source: &Source, asked: &str) -> Result<Explanation, CliError> {
+fn explain(decision: &Decision, source: &Source, asked: &str) -> Result<About, CliError> {
     let pods = &decision.snapshot.pods;
     let named = |pod: &&Pod| pod.id.name == asked || pod.id.to_string() == asked;
     let matching: Vec<_> = pods.iter().filter(named).collect();
     if let [only] = &matching[..] {
-        return Ok(Explanation::Pod(Box::new(explain_pod(decision, only))));
+        return Ok(About::Pod(Box::new(explain_pod(decision, only))));
     }
     let missing =
         |actual: String, allowed: String| CliError::Missing { what: asked.to_owned(), actual, allowed };
@@ -113,10 +132,10 @@ fn explain(decision: &Decision, source: &Source, asked: &str) -> Result<Explanat
         return Err(missing(candidates.join(", "), "one of these".into()));
     }
     if let Some(planned) = node::planned(decision, asked) {
-        return Ok(Explanation::Planned(Box::new(planned)));
+        return Ok(About::Planned(Box::new(planned)));
     }
     if let Some(existing) = node::existing(decision, source, asked) {
-        return Ok(Explanation::Existing(Box::new(existing)));
+        return Ok(About::Existing(Box::new(existing)));
     }
     let places = match decision.plan.nodes.len() {
         0 => String::new(),
@@ -142,7 +161,7 @@ fn explain_pod(decision: &Decision, pod: &Pod) -> PodExplanation {
     }
 }
 
-impl Explanation {
+impl About {
     fn print_text(&self) {
         match self {
             Self::Pod(pod) => pod.print_text(),
@@ -176,10 +195,19 @@ impl PodExplanation {
                 say!("{pod}: runs on {node}, so there is nothing to decide");
                 print_unreadable(self.unreadable.as_deref());
             }
-            (None, ..) => say!(
-                "{pod}: is {:?}; a node is planned for once the scheduler marks it Unschedulable",
-                self.state
-            ),
+            (None, ..) => say!("{pod}: {}", without_decision(self.state)),
+        }
+    }
+}
+
+/// Why nothing is decided about a pod without a node.
+const fn without_decision(state: PodState) -> &'static str {
+    match state {
+        PodState::Gated => "scheduling gates hold it back; a node is planned for once they are gone",
+        PodState::Terminating => "it is being deleted, so no node is planned for it",
+        PodState::Finished | PodState::Refused => "it has ended, so no node is planned for it",
+        PodState::Waiting | PodState::Unschedulable | PodState::Bound | PodState::Leaving => {
+            "no scheduler has judged it yet; a node is planned for once one marks it Unschedulable"
         }
     }
 }

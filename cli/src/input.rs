@@ -1,12 +1,14 @@
 //! The cluster or files -> Snapshot: what `plan`, `explain` and `consolidate` decide from.
 
+pub(crate) mod notes;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use outrigger_catalog::{Catalog, prices};
-use outrigger_kubernetes::{Dump, DumpReader};
+use outrigger_kubernetes::{Dump, DumpReader, ShownClaim};
 use outrigger_model::{ClassOffer, InstanceType, NodeClass, Plan, Report, Snapshot, labels};
 use outrigger_policy::Options;
 
@@ -21,10 +23,6 @@ use crate::snapshot_file;
 /// The region of AWS' own examples, for files that do not say.
 const DEFAULT_REGION: &str = "us-east-1";
 
-/// What is said where files have pods with volumes, and nothing about these.
-pub(crate) const UNKNOWN_VOLUMES: &str = "pods mount volumes, of which the files say nothing; \
-     add persistentvolumeclaims, persistentvolumes, storageclasses and csinodes to what kubectl gets";
-
 /// A decision, and how long it took.
 pub(crate) struct Decision {
     /// What it was made from.
@@ -36,20 +34,20 @@ pub(crate) struct Decision {
     /// The decision alone; reading the files is left out.
     pub(crate) seconds: f64,
     /// What the files do not say, though it matters.
-    pub(crate) lacks: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// Reads the files and decides.
 pub(crate) fn decide(source: &Source) -> Result<Decision, CliError> {
     let progress = spinner("reading");
-    let Input { snapshot, lacks } = read_snapshot(source)?;
+    let Input { snapshot, notes, .. } = read_snapshot(source)?;
     progress.set_message("planning");
     let options = options(source);
     let begun = std::time::Instant::now();
     let (plan, report) = outrigger_planning::provision(&snapshot, &options);
     let seconds = begun.elapsed().as_secs_f64();
     progress.finish_and_clear();
-    Ok(Decision { snapshot, plan, report, seconds, lacks })
+    Ok(Decision { snapshot, plan, report, seconds, notes })
 }
 
 /// How it is to be decided.
@@ -71,52 +69,49 @@ pub(crate) fn decided_at(source: &Source, snapshot: &Snapshot) -> Timestamp {
 /// What is decided from.
 pub(crate) struct Input {
     pub(crate) snapshot: Snapshot,
+    /// NodeClaim objects; a Snapshot has none, but claims of the ledger.
+    pub(crate) node_claims: Vec<ShownClaim>,
     /// What the files do not say, though it matters.
-    pub(crate) lacks: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// Reads what is decided from.
 pub(crate) fn read_snapshot(source: &Source) -> Result<Input, CliError> {
     if let Some(file) = &source.snapshot {
         let snapshot = snapshot_file::from_text(file, &read(file)?)?;
-        return Ok(Input { snapshot, lacks: Vec::new() });
+        return Ok(Input { snapshot, node_claims: Vec::new(), notes: Vec::new() });
     }
     let is_live = source.files.is_empty();
-    let (mut dump, mut lacks) = if is_live {
+    let (mut dump, mut notes) = if is_live {
         cluster::dump(&source.kubeconfig, reader(&source.kops)?)?
     } else {
         (dump(&source.files)?, Vec::new())
     };
-    let classes = offers(&mut dump, source)?;
-    lacks.extend(not_said(&dump, source));
-    if source.catalog.is_none() && !classes.is_empty() {
-        lacks.push(prices::described(&region(&dump, source)));
+    if dump.is_empty() {
+        return Err(nothing(source));
     }
+    let classes = offers(&mut dump, source)?;
+    notes.extend(notes::of_dump(&dump, source));
+    if source.catalog.is_none() && !classes.is_empty() {
+        notes.push(prices::described(&region(&dump, source)));
+    }
+    let node_claims = std::mem::take(&mut dump.node_claims);
     let mut snapshot = dump.into_snapshot("dump", classes);
     if is_live {
         snapshot.taken_at = Timestamp::now().max(snapshot.taken_at);
     }
-    Ok(Input { snapshot, lacks })
+    notes.extend(notes::of_snapshot(&snapshot));
+    Ok(Input { snapshot, node_claims, notes })
 }
 
-/// What neither files nor the cluster say, though it matters: volumes, and what only the account
-/// knows.
-fn not_said(dump: &Dump, source: &Source) -> Vec<String> {
-    let mut lacks = Vec::new();
-    if !dump.volume_claims.is_empty() && !dump.has_volume_claims {
-        lacks.push(UNKNOWN_VOLUMES.to_owned());
+/// There is nothing to decide from.
+fn nothing(source: &Source) -> CliError {
+    let files: Vec<String> = source.files.iter().map(|file| file.display().to_string()).collect();
+    CliError::Missing {
+        what: if files.is_empty() { "the cluster".into() } else { files.join(", ") },
+        actual: "no Kubernetes objects".into(),
+        allowed: "what kubectl get -o yaml|json writes of nodes, pods, daemonsets and nodepools".into(),
     }
-    let selecting = dump.ec2_node_classes.iter().filter(|class| {
-        source.catalog.is_none() && !class.spec.capacity_reservation_selector_terms.is_empty()
-    });
-    lacks.extend(selecting.map(|class| {
-        format!(
-            "EC2NodeClass/{}: its capacity reservations are in the account, and no file says what room they have; they \
-             are left out",
-            class.name
-        )
-    }));
-    lacks
 }
 
 /// What kubectl and kOps wrote.

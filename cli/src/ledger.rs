@@ -2,9 +2,10 @@
 
 use outrigger_aws::{Aws, DynamoLedger};
 use outrigger_engine::ports::{Cluster as _, Ledger as _, LedgerError};
+use outrigger_model::NodeClaim;
 
 use crate::args;
-use crate::cluster::connect;
+use crate::cluster::{connect, wait_for};
 use crate::error::CliError;
 
 /// The ledger of one cluster.
@@ -45,6 +46,15 @@ impl ClusterLedger {
             None => user_at_host(),
         }
     }
+}
+
+/// The claims of a ledger.
+pub(crate) fn claims(wanted: &args::Ledger) -> Result<Vec<NodeClaim>, CliError> {
+    let state = wait_for(async {
+        let open = ClusterLedger::open(wanted).await?;
+        open.ledger.load().await.map_err(|error| open.failed(error))
+    })?;
+    Ok(state.claims)
 }
 
 fn user_at_host() -> String {

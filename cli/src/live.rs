@@ -66,6 +66,15 @@ impl Live {
 }
 
 impl Observer for Live {
+    fn looks(&self) -> bool {
+        self.shown
+    }
+
+    /// Figures are for the line below, and for the clock where time passes slowly.
+    fn counts(&self) -> bool {
+        self.bar.is_some() || self.pace.speed.is_some()
+    }
+
     fn happened(&mut self, happening: &Happening) {
         if !self.shown {
             return;

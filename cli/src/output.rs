@@ -1,17 +1,22 @@
-//! How results are printed: text for people, JSON and YAML for programs, aligned tables, and the
-//! exit code.
+//! How commands answer: text for people, JSON and YAML for programs, and the exit code.
 
-use std::fmt;
-use std::io::{self, IsTerminal, Write};
+mod screen;
+mod table;
+
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use indicatif::ProgressBar;
-use owo_colors::OwoColorize;
 use serde::Serialize;
 
 use crate::error::CliError;
+pub(crate) use screen::{complain, line, page, say, tell, told};
+pub(crate) use table::{set_width, table};
+
+/// The version of all that is printed for programs.
+const API_VERSION: &str = "outrigger.dev/v1";
 
 /// How many names of a group are shown.
 const NAMES_SHOWN: usize = 3;
@@ -19,12 +24,23 @@ const NAMES_SHOWN: usize = 3;
 /// How a result is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people
+    /// For people; tables fit the terminal
     Text,
+    /// For people, with all names, however wide that is
+    Wide,
     /// One JSON value
     Json,
     /// One YAML document
     Yaml,
+    /// Names alone: the claims of new nodes, or the nodes that are to end
+    Name,
+}
+
+impl Format {
+    /// Whether it is for people.
+    pub(crate) const fn is_text(self) -> bool {
+        matches!(self, Self::Text | Self::Wide)
+    }
 }
 
 /// How the command ended.
@@ -51,31 +67,46 @@ impl From<CommandOutcome> for ExitCode {
     }
 }
 
-/// Prints one line, as `println!` does but for a reader that goes away.
-macro_rules! say {
-    ($($text:tt)*) => { $crate::output::line(format_args!($($text)*)) };
-}
-pub(crate) use say;
+/// A result of one kind, which keeps its name. Names and meanings of its fields are stable.
+pub(crate) trait Document: Serialize {
+    /// What `kind` says.
+    const KIND: &'static str;
 
-/// Writes one line to standard output, with colours only on a terminal. Whoever reads may go away
-/// early, as `head` does; then there is nobody left to work for.
-pub(crate) fn line(text: fmt::Arguments<'_>) {
-    let Err(error) = writeln!(anstream::stdout(), "{text}") else { return };
-    if error.kind() == io::ErrorKind::BrokenPipe {
-        std::process::exit(0);
+    /// What `-o name` prints, as `node/i-1`; nothing for what has no names.
+    fn names(&self) -> Option<Vec<String>> {
+        None
     }
-    anstream::eprintln!("{} standard output cannot be written: {error}", "error:".red().bold());
-    std::process::exit(2);
 }
 
-/// Prints a result: `text` for people, or the value itself for programs.
-pub(crate) fn print<T: Serialize>(value: &T, format: Format, text: impl FnOnce()) -> Result<(), CliError> {
+/// A result as programs read it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Typed<'d, T> {
+    api_version: &'static str,
+    kind: &'static str,
+    #[serde(flatten)]
+    document: &'d T,
+}
+
+/// Prints a result: `text` for people, or the document for programs.
+pub(crate) fn print<T: Document>(document: &T, format: Format, text: impl FnOnce()) -> Result<(), CliError> {
+    let typed = Typed { api_version: API_VERSION, kind: T::KIND, document };
     match format {
-        Format::Text => text(),
-        Format::Json => say!("{}", json(value)?),
-        Format::Yaml => say!("{}", yaml(value)?.trim_end()),
+        Format::Text | Format::Wide => text(),
+        Format::Json => page(&json(&typed)?),
+        Format::Yaml => page(&yaml(&typed)?),
+        Format::Name => document.names().ok_or_else(no_names)?.iter().for_each(|name| say!("{name}")),
     }
     Ok(())
+}
+
+/// The complaint about names of what has none.
+pub(crate) fn no_names() -> CliError {
+    CliError::Missing {
+        what: "-o name".into(),
+        actual: "a result without names".into(),
+        allowed: "text, wide, json or yaml".into(),
+    }
 }
 
 /// A value as indented JSON.
@@ -89,30 +120,6 @@ pub(crate) fn yaml<T: Serialize>(value: &T) -> Result<String, CliError> {
     let failed = |source| CliError::Print { format: "YAML", source: Box::new(source) };
     let text = serde_saphyr::to_string(value).map_err(failed)?;
     Ok(if text.ends_with('\n') { text } else { format!("{text}\n") })
-}
-
-/// Prints rows under headings, each column as wide as its widest cell; the last column is left
-/// ragged.
-pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) {
-    for (index, line) in aligned(headings, rows).into_iter().enumerate() {
-        if index == 0 { say!("{}", line.dimmed()) } else { say!("{line}") }
-    }
-}
-
-fn aligned(headings: &[&str], rows: &[Vec<String>]) -> Vec<String> {
-    let all_rows =
-        || std::iter::once(headings.iter().map(|&h| h.to_owned()).collect()).chain(rows.iter().cloned());
-    let width = |column: usize| {
-        let cells =
-            all_rows().filter_map(|row: Vec<String>| row.get(column).map(|cell| cell.chars().count()));
-        cells.max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..headings.len()).map(width).collect();
-    let line = |row: Vec<String>| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    all_rows().map(line).collect()
 }
 
 /// A sign of life on a terminal for what may take seconds; nothing elsewhere.
@@ -130,10 +137,12 @@ pub(crate) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// The first few of some names, and how many more there are.
+/// The first few of some names, and how many more there are; all of them where room does not
+/// matter.
 pub(crate) fn names(names: &[impl ToString]) -> String {
-    let shown: Vec<_> = names.iter().take(NAMES_SHOWN).map(ToString::to_string).collect();
-    match names.len().saturating_sub(NAMES_SHOWN) {
+    let most = if table::is_wide() { usize::MAX } else { NAMES_SHOWN };
+    let shown: Vec<_> = names.iter().take(most).map(ToString::to_string).collect();
+    match names.len().saturating_sub(most) {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
     }
@@ -142,12 +151,6 @@ pub(crate) fn names(names: &[impl ToString]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn columns_are_as_wide_as_their_widest_cell() {
-        let rows = [vec!["a".to_owned(), "b".to_owned()], vec!["long one".to_owned(), "c".to_owned()]];
-        assert_eq!(aligned(&["X", "Y"], &rows), ["X         Y", "a         b", "long one  c"]);
-    }
 
     #[test]
     fn one_is_singular() {

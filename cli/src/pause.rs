@@ -10,7 +10,7 @@ use crate::args;
 use crate::cluster::wait_for;
 use crate::error::CliError;
 use crate::ledger::ClusterLedger;
-use crate::output::{CommandOutcome, Format, print, say};
+use crate::output::{CommandOutcome, Document, Format, print, say};
 
 /// What is paused.
 #[derive(Debug, Serialize)]
@@ -21,6 +21,10 @@ struct PauseReport {
     /// What was paused until now, where that was changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<Pause>,
+}
+
+impl Document for PauseReport {
+    const KIND: &'static str = "Pause";
 }
 
 /// Runs `pause`.

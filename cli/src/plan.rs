@@ -3,21 +3,21 @@
 pub(crate) mod text;
 
 use outrigger_model::{
-    CapacityType, ExistingPlacement, Invalid, PlannedNode, PodRef, Price, RequirementSpec,
+    CapacityType, ExistingPlacement, PlannedNode, Pod, PodRef, PodState, Price, RequirementSpec, Snapshot,
 };
 use outrigger_referee::check_with_report;
+use owo_colors::OwoColorize;
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::classes::assumptions;
 use crate::error::CliError;
 use crate::input::{Decision, decide};
-use crate::output::{CommandOutcome, Format, count, print, say};
-use crate::{args, snapshot_file, unreadable};
-use anstream::eprintln;
-use owo_colors::OwoColorize;
+use crate::output::{CommandOutcome, Document, Format, count, print, say, tell};
+use crate::remarks::{LeftOut, Remarks};
+use crate::{args, snapshot_file};
 
-/// A plan as other programs read it. Names and meanings are stable.
-#[derive(Debug, Serialize)]
+/// Which nodes the pods that wait need: what `outrigger plan` decides.
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PlanOutput {
     /// Pods that the scheduler found no node for and that were planned for.
@@ -32,29 +32,64 @@ pub(crate) struct PlanOutput {
     pub(crate) cost_per_hour: Price,
     /// Dollars per hour that the new nodes cost beside their instances.
     pub(crate) node_cost_per_hour: Price,
-    /// How long the decision took, reading and printing left out.
-    pub(crate) plan_seconds: f64,
+    /// How long the decision took, reading and printing left out; with `--timings` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) plan_seconds: Option<f64>,
     /// New nodes.
     pub(crate) nodes: Vec<NewNode>,
     /// Nodes that exist, with the pods that they have room for.
     pub(crate) existing: Vec<ExistingNode>,
-    /// What of the cluster's own objects could not be read.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) unreadable: Vec<Invalid>,
-    /// What no file says and the plan rests on.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) assumptions: Vec<String>,
+    /// Pods that the scheduler found no node for and that no node is planned for either.
+    pub(crate) left_out: Vec<LeftOut>,
+    /// Pods without a node that no node is planned for yet.
+    pub(crate) not_yet: NotYet,
+    #[serde(flatten)]
+    pub(crate) remarks: Remarks,
+}
+
+impl Document for PlanOutput {
+    const KIND: &'static str = "Plan";
+
+    fn names(&self) -> Option<Vec<String>> {
+        Some(self.nodes.iter().map(|node| format!("nodeclaim/{}", node.claim)).collect())
+    }
+}
+
+/// How many pods without a node there are that no node is planned for yet.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NotYet {
+    /// Those that scheduling gates hold back.
+    pub(crate) gated: usize,
+    /// Those of which no scheduler has said that it finds no node.
+    pub(crate) not_judged: usize,
+    /// Those that are being deleted before they had a node.
+    pub(crate) terminating: usize,
+}
+
+impl NotYet {
+    fn of(snapshot: &Snapshot) -> Self {
+        let count = |state: PodState| {
+            let waits = |pod: &&Pod| pod.state == state && pod.node_name.is_none();
+            snapshot.pods.iter().filter(waits).count()
+        };
+        Self {
+            gated: count(PodState::Gated),
+            not_judged: count(PodState::Waiting),
+            terminating: count(PodState::Terminating),
+        }
+    }
 }
 
 /// A pod without a place.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct UnplacedPod {
     pub(crate) pod: PodRef,
     pub(crate) reason: String,
 }
 
 /// A node to be launched.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NewNode {
     /// The name of its claim, by which `explain` knows it.
@@ -72,7 +107,7 @@ pub(crate) struct NewNode {
 }
 
 /// A node that exists.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ExistingNode {
     pub(crate) node: String,
     pub(crate) pods: Vec<PodRef>,
@@ -93,9 +128,10 @@ pub(crate) fn run(command: &args::Plan, format: Format) -> Result<CommandOutcome
     if let Some(file) = &command.write_snapshot {
         snapshot_file::write(file, &decision.snapshot)?;
     }
-    let output = output(&decision);
+    let output = output(&decision, command.source.timings);
     print(&output, format, || text::print(&decision, &output))?;
-    text::warn(&decision, format);
+    output.left_out.iter().for_each(LeftOut::tell);
+    output.remarks.tell();
     if command.check && !holds(&decision, &output, format) {
         return Ok(CommandOutcome::Broken);
     }
@@ -113,7 +149,7 @@ fn holds(decision: &Decision, output: &PlanOutput, format: Format) -> bool {
     let Decision { snapshot, plan, report, .. } = decision;
     let violations = check_with_report(snapshot, plan, report);
     for violation in &violations {
-        eprintln!("{} {violation}", "broken rule:".red().bold());
+        tell!("{} {violation}", "broken rule:".red().bold());
     }
     let pods = count(output.placed_new + output.placed_existing, "pod");
     let nodes = count(output.nodes.len() + output.existing.len(), "node");
@@ -124,16 +160,23 @@ fn holds(decision: &Decision, output: &PlanOutput, format: Format) -> bool {
         }
     };
     match format {
-        Format::Text => say!("\n{verdict}"),
-        Format::Json | Format::Yaml => eprintln!("{verdict}"),
+        Format::Text | Format::Wide => {
+            say!("");
+            say!("{verdict}");
+        }
+        Format::Json | Format::Yaml | Format::Name => tell!("{verdict}"),
     }
     violations.is_empty()
 }
 
-fn output(decision: &Decision) -> PlanOutput {
-    let Decision { plan, report, .. } = decision;
+fn output(decision: &Decision, timings: bool) -> PlanOutput {
+    let Decision { snapshot, plan, report, .. } = decision;
     let placed_new = plan.nodes.iter().map(|node| node.pods.len()).sum();
     let placed_existing = plan.existing.iter().map(|placement| placement.pods.len()).sum();
+    let mut notes = decision.notes.clone();
+    if snapshot.node_pools.is_empty() {
+        notes.push("there is no usable NodePool, so no node can be planned".to_owned());
+    }
     let unplaced: Vec<_> =
         report.unplaced().map(|(pod, reason)| UnplacedPod { pod: pod.clone(), reason }).collect();
     let existing = plan.existing.iter().map(ExistingNode::from_placement);
@@ -144,11 +187,12 @@ fn output(decision: &Decision) -> PlanOutput {
         unplaced,
         cost_per_hour: plan.price(),
         node_cost_per_hour: plan.node_price(),
-        plan_seconds: decision.seconds,
+        plan_seconds: timings.then_some(decision.seconds),
         nodes: plan.nodes.iter().map(new_node).collect(),
         existing: existing.collect(),
-        unreadable: unreadable::invalid_objects(&decision.snapshot),
-        assumptions: assumptions(&decision.snapshot),
+        left_out: LeftOut::from_report(report),
+        not_yet: NotYet::of(snapshot),
+        remarks: Remarks::new(snapshot, notes),
     }
 }
 

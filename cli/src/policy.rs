@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::args::{self, FUNCTIONS};
 use crate::error::CliError;
-use crate::output::{CommandOutcome, Format, print, say};
+use crate::output::{CommandOutcome, Document, Format, print, say};
 
 const TEMPLATE: &str = include_str!("../../template.yaml");
 /// What SAM adds to every function's role: its log, X-Ray, and network interfaces in a VPC.
@@ -18,6 +18,16 @@ const OF_SAM: [&str; 3] =
     ["AWSLambdaBasicExecutionRole", "AWSXrayWriteOnlyAccess", "AWSLambdaVPCAccessExecutionRole"];
 /// What SAM adds for a function that a queue invokes.
 const OF_QUEUES: &str = "AWSLambdaSQSQueueExecutionRole";
+
+/// What the functions may do.
+#[derive(Debug, Serialize)]
+struct Policies {
+    functions: Vec<FunctionPolicy>,
+}
+
+impl Document for Policies {
+    const KIND: &'static str = "Policy";
+}
 
 /// What a function may do.
 #[derive(Debug, Serialize)]
@@ -64,8 +74,8 @@ pub(crate) fn run(command: &args::Policy, format: Format) -> Result<CommandOutco
     let asked = FUNCTIONS.iter().filter(|(name, _)| is_asked(name));
     let policies: Result<Vec<FunctionPolicy>, CliError> =
         asked.map(|(name, resource)| function_policy(&template, name, resource)).collect();
-    let policies = policies?;
-    print(&policies, format, || policies.iter().for_each(text))?;
+    let policies = Policies { functions: policies? };
+    print(&policies, format, || policies.functions.iter().for_each(text))?;
     Ok(CommandOutcome::Done)
 }
 

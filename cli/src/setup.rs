@@ -24,7 +24,7 @@ use serde::Serialize;
 use crate::args;
 use crate::error::CliError;
 use crate::input::dump;
-use crate::output::{CommandOutcome, Format, print, say, yaml};
+use crate::output::{CommandOutcome, Document, Format, print, say, yaml};
 
 use access::Mappings;
 use cluster::KopsCluster;
@@ -48,6 +48,10 @@ struct SetupOutput {
     notes: Vec<String>,
     /// What to do, in order.
     steps: Vec<Step>,
+}
+
+impl Document for SetupOutput {
+    const KIND: &'static str = "Setup";
 }
 
 /// The file that says what comes next, and how placeholders are replaced.
@@ -247,7 +251,8 @@ fn text(output: &SetupOutput) {
         say!("{} {note}", "note".bold());
     }
     for (index, step) in output.steps.iter().enumerate() {
-        say!("\n{}", format!("{}. {}", index + 1, step.title).bold());
+        say!("");
+        say!("{}", format!("{}. {}", index + 1, step.title).bold());
         for remark in &step.remarks {
             say!("   {remark}");
         }

@@ -1,9 +1,11 @@
 //! A Snapshot as a file: all that a decision is made from, for making it again elsewhere.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use outrigger_model::Snapshot;
 use serde::de::IgnoredAny;
 use serde_json::{Deserializer, Value};
@@ -24,12 +26,24 @@ pub(crate) fn from_text(file: &Path, text: &str) -> Result<Snapshot, CliError> {
     })
 }
 
-/// Writes a Snapshot.
+/// Writes a Snapshot; `-` is standard output. A file that ends in .gz is made smaller.
 pub(crate) fn write(file: &Path, snapshot: &Snapshot) -> Result<(), CliError> {
-    let failed = |source| CliError::Write { file: file.display().to_string(), source };
-    let mut writer = BufWriter::new(File::create(file).map_err(failed)?);
-    serde_json::to_writer(&mut writer, snapshot).map_err(|error| failed(error.into()))?;
-    writer.write_all(b"\n").and_then(|()| writer.flush()).map_err(failed)
+    let written = if file == Path::new("-") {
+        write_to(io::stdout().lock(), snapshot).map(drop)
+    } else if file.extension().is_some_and(|ending| ending == "gz") {
+        let zipped = File::create(file).map(|file| GzEncoder::new(file, Compression::default()));
+        zipped.and_then(|zipped| write_to(zipped, snapshot)).and_then(GzEncoder::finish).map(drop)
+    } else {
+        File::create(file).and_then(|file| write_to(file, snapshot)).map(drop)
+    };
+    written.map_err(|source| CliError::Write { file: file.display().to_string(), source })
+}
+
+fn write_to<W: Write>(to: W, snapshot: &Snapshot) -> io::Result<W> {
+    let mut writer = BufWriter::new(to);
+    serde_json::to_writer(&mut writer, snapshot)?;
+    writer.write_all(b"\n")?;
+    writer.into_inner().map_err(io::IntoInnerError::into_error)
 }
 
 /// Why a text is no Snapshot.

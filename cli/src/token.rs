@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::args;
 use crate::cluster::{connect, wait_for};
 use crate::error::CliError;
-use crate::output::{CommandOutcome, Format, print, say};
+use crate::output::{CommandOutcome, Document, Format, print, say};
 
 /// What a parameter holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -64,6 +64,10 @@ struct TokenReport {
     /// Until when the new token is good, where one was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     written: Option<Timestamp>,
+}
+
+impl Document for TokenReport {
+    const KIND: &'static str = "Token";
 }
 
 /// Runs it.

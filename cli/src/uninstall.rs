@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::args;
 use crate::cluster::{connect, wait_for};
 use crate::error::CliError;
-use crate::output::{CommandOutcome, Format, count, print, say, spinner};
+use crate::output::{CommandOutcome, Document, Format, count, print, say, spinner};
 
 /// How often the cluster is looked at while nodes are drained.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -26,6 +26,10 @@ struct UninstallReport {
     /// What is left afterwards.
     #[serde(rename = "left")]
     remaining: Traces,
+}
+
+impl Document for UninstallReport {
+    const KIND: &'static str = "Uninstall";
 }
 
 /// Runs the command.

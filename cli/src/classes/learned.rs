@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use outrigger_kubernetes::Dump;
 use outrigger_model::node_class::Subnet;
-use outrigger_model::{Node, NodeClass, NodeClassRef, NodePool, Pod, Requirement, StaticPod, Taint, labels};
+use outrigger_model::{
+    Image, Node, NodeClass, NodeClassRef, NodePool, Pod, Requirement, StaticPod, Taint, labels,
+};
 
 use super::Zones;
 
@@ -22,6 +24,9 @@ const DOMAINS_OF_NODES: [&str; 8] = [
     "topology.kubernetes.io",
 ];
 
+/// The architecture of the image that kOps takes where an InstanceGroup names none.
+const ARCH_OF_KOPS_IMAGE: &str = "amd64";
+
 /// What the nodes of a class have in common.
 #[derive(Default)]
 pub(super) struct Learned {
@@ -33,6 +38,9 @@ pub(super) struct Learned {
     of_pools: BTreeSet<String>,
     /// Whether a node of it shows a static pod.
     shows_static_pods: bool,
+    /// Their architectures; without nodes the one that kOps' own image has, unless a NodePool of
+    /// the class chooses.
+    archs: BTreeSet<String>,
     /// The zones of all nodes of the files, each with its id where a node has it.
     zone_ids: BTreeMap<String, String>,
 }
@@ -51,7 +59,13 @@ impl Learned {
         learned.shows_static_pods =
             dump.pods.iter().any(|pod| is_here(pod) && StaticPod::shown_by(pod).is_some());
         let mut nodes = dump.nodes.iter().filter(is_its);
-        let Some(first) = nodes.next() else { return learned };
+        let Some(first) = nodes.next() else {
+            let of_class = |pool: &&NodePool| pool.node_class() == reference;
+            let chooses = dump.node_pools.iter().filter(of_class).any(chooses_architecture);
+            learned.archs.extend((!chooses).then(|| ARCH_OF_KOPS_IMAGE.to_owned()));
+            return learned;
+        };
+        learned.archs.extend(first.labels.get(labels::ARCH).cloned());
         learned.labels = given_labels(first, pool_of(first));
         learned.taints = given_taints(first, pool_of(first));
         learned.zones.extend(first.labels.get(labels::ZONE).cloned());
@@ -59,6 +73,7 @@ impl Learned {
             learned.labels.retain(|key, value| node.labels.get(key) == Some(value));
             learned.taints.retain(|taint| node.taints.contains(taint));
             learned.zones.extend(node.labels.get(labels::ZONE).cloned());
+            learned.archs.extend(node.labels.get(labels::ARCH).cloned());
         }
         learned
     }
@@ -71,6 +86,12 @@ impl Learned {
         }
         if class.subnets.is_empty() {
             assumed.extend(self.fill_zones(class, zones));
+        }
+        if class.reference.is_instance_group() && class.images.is_empty() && !self.archs.is_empty() {
+            let archs: Vec<&str> = self.archs.iter().map(String::as_str).collect();
+            assumed.push(format!("images for {} alone", archs.join(" and ")));
+            let image = |arch: &&str| Image { id: String::new(), arch: (*arch).to_owned() };
+            class.images = archs.iter().map(image).collect();
         }
         let given: BTreeSet<String> = class.node_labels().into_keys().map(str::to_owned).collect();
         let new: Vec<_> = self.labels.iter().filter(|(key, _)| !given.contains(*key)).collect();
@@ -205,4 +226,12 @@ fn zone_in_name(reference: &NodeClassRef, first: &[String]) -> Option<String> {
     let is_zone =
         zone.len() == region.len() + 1 && zone.ends_with(|letter: char| letter.is_ascii_lowercase());
     (is_zone && reference.name[..start].ends_with('-')).then(|| zone.to_owned())
+}
+
+/// Whether a NodePool says what its nodes are, by architecture, type or family.
+fn chooses_architecture(pool: &NodePool) -> bool {
+    let requirements = pool.requirements();
+    [labels::ARCH, labels::INSTANCE_TYPE, labels::INSTANCE_FAMILY]
+        .iter()
+        .any(|key| requirements.get(key).is_some())
 }

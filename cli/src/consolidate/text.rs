@@ -9,8 +9,8 @@ use crate::output::{count, names, say, table};
 use crate::plan::text::{money, print_assumptions};
 
 /// Prints the consolidation.
-pub(crate) fn print(output: &ConsolidateOutput) {
-    say!("{}", totals(output).bold());
+pub(crate) fn print(output: &ConsolidateOutput, seconds: f64) {
+    say!("{}", totals(output, seconds).bold());
     if !output.commands.is_empty() {
         say!("");
         let headings = ["#", "REASON", "ENDS", "WHICH", "PODS GO TO", "EVICTIONS", "SAVES $/H", "STARTS"];
@@ -27,7 +27,7 @@ pub(crate) fn print(output: &ConsolidateOutput) {
         say!("");
         table(&["KEPT", "REASON", "WHICH"], &kept(&output.kept));
     }
-    print_assumptions(&output.assumptions);
+    print_assumptions(&output.remarks.assumptions);
 }
 
 /// Tells of pods that go with a node and come back nowhere; `who` ends it.
@@ -38,7 +38,7 @@ pub(crate) fn print_lost(who: &str, command: &CommandOutput) {
     }
 }
 
-fn totals(output: &ConsolidateOutput) -> String {
+fn totals(output: &ConsolidateOutput, seconds: f64) -> String {
     let (before, after) =
         (output.cost_before + output.node_cost_before, output.cost_after + output.node_cost_after);
     let nodes: usize = output.commands.iter().map(|command| command.delete.len()).sum();
@@ -54,7 +54,7 @@ fn totals(output: &ConsolidateOutput) -> String {
         count(opened, "new node"),
         count(nodes, "old one"),
         count(evictions, "eviction"),
-        output.plan_seconds * 1e3
+        seconds * 1e3
     )
 }
 

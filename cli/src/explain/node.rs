@@ -3,6 +3,7 @@
 use outrigger_model::{Invalid, NodeReport, Plan, PlannedNode, PodRef, Price, Resources, Snapshot, Taint};
 use outrigger_planning::consolidate;
 use outrigger_policy::disruption::DisruptionSettings;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{print_unreadable, print_why};
@@ -18,7 +19,7 @@ use owo_colors::OwoColorize;
 const SHOWN_TYPES: usize = 15;
 
 /// A node to be launched.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Planned {
     /// Its place in the plan, from 1 on.
@@ -44,7 +45,7 @@ pub(super) struct Planned {
 }
 
 /// An instance type that a planned node may be.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Kind {
     name: String,
@@ -53,7 +54,7 @@ struct Kind {
 }
 
 /// A node that exists.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Existing {
     /// Its name.
@@ -62,7 +63,7 @@ pub(super) struct Existing {
     #[serde(skip_serializing_if = "Option::is_none")]
     node_pool: Option<String>,
     /// What of it could not be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "problem", skip_serializing_if = "Option::is_none")]
     unreadable: Option<Box<Invalid>>,
     /// Why it takes no pods for now, as far as the node itself says.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -83,7 +84,7 @@ pub(super) struct Existing {
 }
 
 /// Whether a cluster can do without a node.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 enum Disruption {
     /// It can, with these.

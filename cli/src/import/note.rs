@@ -1,10 +1,11 @@
 //! What could not be carried, and what somebody has to do about it.
 
-use anstream::eprintln;
 use outrigger_model::Invalid;
 use owo_colors::OwoColorize;
 use serde::Serialize;
 use serde_json::Value;
+
+use crate::output::tell;
 
 /// How many characters of a value are shown.
 const SHOWN: usize = 120;
@@ -121,7 +122,7 @@ impl Notes {
                 Fate::NotCarried | Fate::ToDo => fate.heading().yellow().bold().to_string(),
                 Fate::PassedOver => fate.heading().dimmed().to_string(),
             };
-            eprintln!("{heading} {file}: {object}: {field}{gap}found {found}; {advice}");
+            tell!("{heading} {file}: {object}: {field}{gap}found {found}; {advice}");
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::draft::Draft;
 use super::note::{Note, Notes};
 use crate::error::CliError;
-use crate::output::{Format, json, say, yaml};
+use crate::output::{self, Document, Format, page, yaml};
 
 /// An object as it is printed: in the order in which people write it.
 #[derive(Debug, Serialize)]
@@ -34,6 +34,10 @@ struct ImportOutput<'a> {
     notes: &'a [Note],
 }
 
+impl Document for ImportOutput<'_> {
+    const KIND: &'static str = "Import";
+}
+
 impl Manifest {
     /// The object that a draft has become.
     pub(super) fn of(draft: Draft) -> Self {
@@ -56,14 +60,13 @@ impl Manifest {
 /// Prints objects and notes. YAML is for kubectl, so the notes go to standard error beside it.
 pub(super) fn print(manifests: &[Manifest], notes: &Notes, format: Format) -> Result<(), CliError> {
     if format == Format::Json {
-        say!("{}", json(&ImportOutput { objects: manifests, notes: notes.as_slice() })?);
-        return Ok(());
+        return output::print(&ImportOutput { objects: manifests, notes: notes.as_slice() }, format, || ());
     }
     for (index, manifest) in manifests.iter().enumerate() {
         if index > 0 {
-            say!("---");
+            page("---");
         }
-        say!("{}", yaml(manifest)?.trim_end());
+        page(&yaml(manifest)?);
     }
     notes.print();
     Ok(())

@@ -3,18 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use anstream::eprintln;
-use outrigger_model::{FilterStep, PodsOutcome, PoolRefusal, Price, Refusal, Snapshot};
+use outrigger_model::{FilterStep, PodsOutcome, PoolRefusal, Price, Refusal};
 use owo_colors::OwoColorize;
 
 use crate::input::Decision;
-use crate::output::{Format, count, names, say, table};
-use crate::plan::{ExistingNode, NewNode, PlanOutput};
-use crate::unreadable;
+use crate::output::{count, names, say, table};
+use crate::plan::{ExistingNode, NewNode, NotYet, PlanOutput};
 
 /// Prints the plan.
 pub(crate) fn print(decision: &Decision, output: &PlanOutput) {
-    say!("{}", totals(output).bold());
+    say!("{}", totals(output, decision.seconds).bold());
     if !output.nodes.is_empty() {
         say!("");
         print_nodes(&output.nodes);
@@ -26,7 +24,24 @@ pub(crate) fn print(decision: &Decision, output: &PlanOutput) {
         table(&["EXISTING NODE", "PODS", "WHICH"], &output.existing.iter().map(row).collect::<Vec<_>>());
     }
     print_unplaced(decision);
-    print_assumptions(&output.assumptions);
+    print_not_yet(output.not_yet);
+    print_assumptions(&output.remarks.assumptions);
+}
+
+/// Pods that no node is planned for yet, and what they wait for.
+fn print_not_yet(not_yet: NotYet) {
+    let NotYet { gated, not_judged, terminating } = not_yet;
+    let waits = [
+        (gated, "held back by scheduling gates"),
+        (not_judged, "not yet judged by a scheduler"),
+        (terminating, "deleted before it had a node"),
+    ];
+    let waits = waits.into_iter().filter(|(pods, _)| *pods > 0);
+    let parts: Vec<_> = waits.map(|(pods, why)| format!("{} {why}", count(pods, "pod"))).collect();
+    if !parts.is_empty() {
+        say!("");
+        say!("Not planned for yet: {}", parts.join(", "));
+    }
 }
 
 /// What no file says and the decision rests on.
@@ -39,7 +54,7 @@ pub(crate) fn print_assumptions(assumptions: &[String]) {
     }
 }
 
-fn totals(output: &PlanOutput) -> String {
+fn totals(output: &PlanOutput, seconds: f64) -> String {
     let total = output.cost_per_hour + output.node_cost_per_hour;
     let (loaded, free): (Vec<_>, Vec<_>) = output.nodes.iter().partition(|node| !node.pods.is_empty());
     let places = [
@@ -56,7 +71,7 @@ fn totals(output: &PlanOutput) -> String {
     if parts.is_empty() {
         return format!("{pods}: nothing to do");
     }
-    let planned_in = format!("{:.1} ms", output.plan_seconds * 1e3);
+    let planned_in = format!("{:.1} ms", seconds * 1e3);
     format!("{pods}: {}; {} with root volumes; planned in {planned_in}", parts.join(", "), money(total))
 }
 
@@ -149,28 +164,4 @@ fn print_steps(steps: &[FilterStep]) {
 pub(crate) fn narrowing(steps: &[FilterStep]) -> impl Iterator<Item = &FilterStep> {
     let before = std::iter::once(None).chain(steps.iter().map(|step| Some(step.remaining)));
     steps.iter().zip(before).filter(|(step, before)| Some(step.remaining) != *before).map(|(step, _)| step)
-}
-
-/// What was refused or left out, on standard error, so that no format loses it.
-pub(crate) fn warn(decision: &Decision, format: Format) {
-    for entry in &decision.report.pods {
-        if let PodsOutcome::Ignored { reason } = &entry.outcome {
-            eprintln!("{} {}: {reason}", "left out:".yellow().bold(), names(&entry.pods));
-        }
-    }
-    warn_of_input(&decision.snapshot, &decision.lacks, format);
-}
-
-/// What was refused, what could not be read, and what is missing.
-pub(crate) fn warn_of_input(snapshot: &Snapshot, lacks: &[String], format: Format) {
-    for problem in &snapshot.invalid {
-        eprintln!("{} {problem}", "refused:".yellow().bold());
-    }
-    unreadable::warn(snapshot);
-    for lack in lacks {
-        eprintln!("{} {lack}", "note:".yellow().bold());
-    }
-    if snapshot.node_pools.is_empty() && format == Format::Text {
-        eprintln!("{} there is no usable NodePool, so no node can be planned", "note:".yellow().bold());
-    }
 }

@@ -123,7 +123,7 @@ fn parse(path: &Path) -> Result<Kubeconfig, CliError> {
     let text = read(path)?;
     serde_saphyr::from_str(&text).map_err(|error| CliError::Missing {
         what: path.display().to_string(),
-        actual: error.to_string(),
+        actual: error.to_string().lines().next().unwrap_or_default().to_owned(),
         allowed: "a kubeconfig, as kubectl reads it".into(),
     })
 }

@@ -8,17 +8,21 @@ mod departing;
 mod files;
 mod keepers;
 mod neighbours;
+mod notes;
 mod objects;
 mod pools;
 mod prices;
 mod protection;
 mod reasons;
+mod screen;
+mod snapshots;
 mod speed;
 mod static_pods;
 #[path = "../support/mod.rs"]
 mod support;
 mod unreadable;
 mod volumes;
+mod what_if;
 
 use std::path::Path;
 use std::process::Output;

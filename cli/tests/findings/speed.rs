@@ -30,7 +30,7 @@ fn measured(objects: &[Value]) -> Measured {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
     file.write_all(list.to_string().as_bytes()).expect("the file takes it");
     let mut child = Command::new(env!("CARGO_BIN_EXE_outrigger"))
-        .args(["plan", "-o", "json", "-f"])
+        .args(["plan", "-o", "json", "--timings", "-f"])
         .arg(file.path())
         .stdout(Stdio::piped())
         .spawn()

@@ -1,6 +1,7 @@
 //! Files that `kubectl get ... -o yaml|json` wrote: documents, Lists, or JSON, in any order and
 //! mixed.
 
+mod claim;
 mod objects;
 mod raw;
 mod stream;
@@ -25,6 +26,7 @@ use serde_json::Value;
 use objects::Objects;
 use stream::Sink;
 
+pub use claim::ShownClaim;
 pub use raw::{RawObject, RawReader};
 
 /// What files say of a cluster. Everything is in order of name, wherever it stood in the files.
@@ -40,6 +42,8 @@ pub struct Dump {
     pub disruption_budgets: Vec<PodDisruptionBudget>,
     /// NodePools.
     pub node_pools: Vec<NodePool>,
+    /// NodeClaim objects.
+    pub node_claims: Vec<ShownClaim>,
     /// EC2NodeClasses.
     pub ec2_node_classes: Vec<EC2NodeClass>,
     /// What the status of each EC2NodeClass says, by its name.
@@ -64,6 +68,8 @@ pub struct Dump {
     pub karpenter_lease: KarpenterLease,
     /// When the last Lease was renewed.
     pub seen_at: Option<Timestamp>,
+    /// How many objects there were, whether or not they can be used.
+    pub objects: usize,
     /// How many objects of each other kind there were, as `Service` or `Deployment.apps`. Of these
     /// only volumes, namespaces and templates have a part in anything, through the objects that
     /// refer to them.
@@ -76,6 +82,11 @@ pub struct Dump {
 }
 
 impl Dump {
+    /// Whether there was no object at all, not even one that cannot be used.
+    pub fn is_empty(&self) -> bool {
+        self.objects == 0
+    }
+
     /// The snapshot of a cluster with these node classes. The newest object's time, or that of the
     /// last renewal of a Lease, stands for now, so that the same files make the same plan on any
     /// day.
@@ -124,15 +135,14 @@ pub enum DumpError {
         source: serde_json::Error,
     },
     /// It is not YAML.
-    #[error("{file}: this is not YAML as kubectl writes it{}", from_line(*line))]
+    #[error("{file}: this is not YAML as kubectl writes it{}: {problem}", from_line(*line))]
     NotYaml {
         /// The file.
         file: String,
-        /// The line that the document begins in; the cause counts from there.
+        /// The line that the document begins in; the problem counts from there.
         line: usize,
-        /// The cause, with its line and column.
-        #[source]
-        source: Box<serde_saphyr::Error>,
+        /// What is wrong, with its line and column.
+        problem: String,
     },
 }
 
@@ -203,7 +213,7 @@ fn read_into(sink: &mut impl Sink, file: &str, mut input: impl BufRead) -> Resul
         Some(_) => yaml::read(input, sink).map_err(|error| match error {
             yaml::Error::Unreadable(source) => unreadable(source),
             yaml::Error::NotYaml { line, source } => {
-                DumpError::NotYaml { file: file.to_owned(), line, source }
+                DumpError::NotYaml { file: file.to_owned(), line, problem: yaml::problem(&source) }
             }
         }),
     }

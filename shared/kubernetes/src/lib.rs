@@ -12,4 +12,4 @@ mod wire;
 #[cfg(feature = "client")]
 pub use client::{Access, KubernetesCluster, Token, TokenSource};
 pub use convert::Interner;
-pub use dump::{Dump, DumpError, DumpReader, RawObject, RawReader};
+pub use dump::{Dump, DumpError, DumpReader, RawObject, RawReader, ShownClaim};

@@ -2,6 +2,7 @@
 //! itself.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use outrigger_model::Invalid;
 use serde::Deserialize;
@@ -41,6 +42,17 @@ impl Object {
             Self::Text(json) => serde_json::from_str(&json).map_err(|error| unreadable(kind, &json, error)),
             Self::Value(value) => Ok(value),
         }
+    }
+
+    /// Tells objects apart that were written by the same hand. One of JSON is never like one of
+    /// YAML.
+    pub(crate) fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        match self {
+            Self::Text(json) => json.hash(&mut hasher),
+            Self::Value(value) => value.hash(&mut hasher),
+        }
+        hasher.finish()
     }
 
     /// `Kind/name` or `Kind/namespace/name`.

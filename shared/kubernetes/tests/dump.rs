@@ -302,7 +302,8 @@ fn yaml_streams_are_cut_into_documents() {
     let error = Dump::parse(&[("f", &broken)]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "f: this is not YAML as kubectl writes it (lines are counted from line 11 on)"
+        "f: this is not YAML as kubectl writes it (lines are counted from line 11 on): line 1 column 4: \
+         unclosed bracket '['"
     );
 }
 
@@ -371,13 +372,12 @@ metadata: { name: kindless }
     Pod shop/good takes pods 1
     Pod shop/quantity takes memory 9223372036854775807, pods 1
     Pod shop/type takes pods 1
-    file.yaml: Pod/shop/good: metadata: found shop/good a second time; allowed: each object once; the first is used
     file.yaml: NodePool/old: apiVersion: found "karpenter.sh/v1beta1"; allowed: karpenter.sh/v1
-    file.yaml: NodePool/bad: spec.template.spec.requirements[0].operator: found "Inn"; allowed: unknown variant `Inn`, expected one of `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt`, `Lt`, `Gte`, `Lte`
+    file.yaml: NodePool/bad: spec.template.spec.requirements[0].operator: found "Inn"; allowed: one of In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte, Lte
     file.yaml: object 7: kind: found "just a text"; allowed: a Kubernetes object or List
     file.yaml: object 8: kind: found nothing; allowed: a kind, as Pod
     not read whole: file.yaml: Pod/shop/quantity: spec.containers[0].resources.requests.memory: found "1gb"; allowed: a quantity such as 500m, 2 or 1.5Gi, from 0 to below 2^63
-    not read whole: file.yaml: Pod/shop/type: spec.priority: found "high"; allowed: invalid type: string "high", expected i32
+    not read whole: file.yaml: Pod/shop/type: spec.priority: found "high"; allowed: a whole number
     "#);
 }
 
@@ -405,24 +405,20 @@ items:
         writeln!(bomb, "a{level}: &a{level} [{}]", [below.as_str(); 10].join(", ")).unwrap();
     }
     let error = Dump::parse(&[("bomb.yaml", &bomb)]).unwrap_err();
-    assert_eq!(error.to_string(), "bomb.yaml: this is not YAML as kubectl writes it");
+    let expected =
+        "bomb.yaml: this is not YAML as kubectl writes it: line 5 column 45: alias replay limit exceeded";
+    assert!(error.to_string().starts_with(expected), "{error}");
 }
 
 #[test]
 fn files_that_are_nothing_say_where() {
     let fails = |text: &str| {
         let error = Dump::parse(&[("f", text)]).unwrap_err();
-        format!("{error}: {}", error.source().unwrap())
+        let cause = error.source().map(|cause| format!(": {cause}"));
+        format!("{error}{}", cause.unwrap_or_default())
     };
     insta::assert_snapshot!(fails(r#"{"kind": "Pod", "#), @"f: this is not JSON as kubectl writes it: EOF while parsing a value at line 1 column 16");
-    insta::assert_snapshot!(fails("kind: Pod\n  metadata: x\n"), @r#"
-    f: this is not YAML as kubectl writes it: error: line 2 column 11: mapping values are not allowed in this context
-     --> input:2:11
-      |
-    1 | kind: Pod
-    2 |   metadata: x
-      |           ^ mapping values are not allowed in this context
-    "#);
+    insta::assert_snapshot!(fails("kind: Pod\n  metadata: x\n"), @"f: this is not YAML as kubectl writes it: line 2 column 11: mapping values are not allowed in this context");
     let missing = Dump::read(&["/no/such/file"]).unwrap_err();
     assert_eq!(missing.to_string(), "/no/such/file: the file cannot be read");
     assert_eq!(lines_of(&Dump::parse(&[("empty.yaml", "")]).unwrap()), "");

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::vcpu_quota::vcpu_quota;
 use crate::{InterruptionFrequency, Price, Resources};
 
 /// How an instance is paid for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CapacityType {
     /// Paid for already, in a capacity reservation.

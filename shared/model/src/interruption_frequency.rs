@@ -1,5 +1,6 @@
 //! How often EC2 takes spot instances back.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Price;
@@ -9,7 +10,7 @@ const HOURS_A_MONTH: u64 = 730;
 
 /// The share of a type's spot instances in a region that EC2 took back within a month, in the five
 /// classes of AWS' Spot Instance Advisor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum InterruptionFrequency {
     /// Less than one in twenty.
     #[serde(rename = "<5%")]

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 
 /// One field of one object that cannot be used as it is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Invalid {
     /// The file that the object came from; `None` for one read from an API.
@@ -35,14 +36,12 @@ impl Invalid {
         actual: impl fmt::Display,
         allowed: impl fmt::Display,
     ) -> Self {
-        let said = allowed.to_string();
-        let allowed = said.rsplit_once("; allowed: ").map_or(said.as_str(), |(_, allowed)| allowed);
         Self {
             file: None,
             object: object.into(),
             field: field.into(),
             actual: actual.to_string(),
-            allowed: allowed.to_owned(),
+            allowed: only_allowed(&allowed.to_string()),
         }
     }
 
@@ -58,6 +57,26 @@ impl Invalid {
     pub fn in_file(mut self, file: impl Into<String>) -> Self {
         self.file = Some(file.into());
         self
+    }
+}
+
+/// What a text allows: the whole of it, or where a parser wrote it, what it expects.
+fn only_allowed(said: &str) -> String {
+    if let Some((_, allowed)) = said.rsplit_once("; allowed: ") {
+        return allowed.to_owned();
+    }
+    if let Some(field) = said.strip_prefix("missing field ") {
+        return format!("the field {}", field.replace('`', ""));
+    }
+    let Some((_, expected)) = said.split_once(", expected ") else { return said.to_owned() };
+    let expected = expected.split(" at line ").next().unwrap_or_default().replace('`', "");
+    match expected.as_str() {
+        "i8" | "i16" | "i32" | "i64" => "a whole number".to_owned(),
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0 on".to_owned(),
+        "a sequence" => "a list".to_owned(),
+        "a map" => "an object".to_owned(),
+        what if what.starts_with("struct ") => "an object".to_owned(),
+        _ => expected,
     }
 }
 
@@ -224,8 +243,7 @@ mod tests {
         let value = json!({"requirements": [{"key": "a", "operator": "Inn", "values": ["b"]}]});
         let problems = read::<Holder>("NodePool/x", "spec", &value).unwrap_err();
         let text = problems[0].to_string();
-        let expected = "NodePool/x: spec.requirements[0].operator: found \"Inn\"; allowed: unknown variant \
-                        `Inn`, expected one of `In`";
+        let expected = "NodePool/x: spec.requirements[0].operator: found \"Inn\"; allowed: one of In";
         assert!(text.starts_with(expected), "{text}");
     }
 

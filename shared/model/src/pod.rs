@@ -1,10 +1,12 @@
 //! Pods, as far as a decision about nodes needs them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::selector::LabelSelector;
@@ -21,6 +23,16 @@ pub struct PodRef {
     pub namespace: String,
     /// Name.
     pub name: String,
+}
+
+impl JsonSchema for PodRef {
+    fn schema_name() -> Cow<'static, str> {
+        "PodRef".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "description": "a pod, as namespace/name"})
+    }
 }
 
 impl fmt::Display for PodRef {
@@ -128,10 +140,12 @@ impl Readiness {
 }
 
 /// Where a pod stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PodState {
-    /// Not bound, and the scheduler has not said why, or holds it back by a gate.
+    /// Not bound, and the scheduler has not said why.
     Waiting,
+    /// Not bound, since scheduling gates hold it back. Gates only ever go.
+    Gated,
     /// Not bound, since the scheduler found no node for it.
     Unschedulable,
     /// Bound to a node.
@@ -174,7 +188,11 @@ impl Pod {
         let lives = match self.state {
             PodState::Bound | PodState::Leaving => true,
             PodState::Terminating => &*self.owner_kind == "StatefulSet",
-            PodState::Waiting | PodState::Unschedulable | PodState::Finished | PodState::Refused => false,
+            PodState::Waiting
+            | PodState::Gated
+            | PodState::Unschedulable
+            | PodState::Finished
+            | PodState::Refused => false,
         };
         lives && self.node_name.is_some() && !self.owner_kind.is_empty() && !self.is_bound_to_its_node()
     }

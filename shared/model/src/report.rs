@@ -3,6 +3,7 @@
 use std::fmt;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Conflict, InterruptionFrequency, Invalid, PodRef, Price, Quantity, Taint};
@@ -38,7 +39,7 @@ pub struct PodsReport {
 }
 
 /// What became of a pod.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum PodsOutcome {
     /// It goes to a node or claim of this name.
@@ -70,7 +71,7 @@ pub enum PodsOutcome {
 }
 
 /// Why a pool does not serve a pod.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolRefusal {
     /// The pool.
@@ -90,7 +91,7 @@ impl fmt::Display for PoolRefusal {
 }
 
 /// Why a pool does not serve a pod, or cannot launch at all.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Refusal {
     /// The pod does not tolerate a taint of its nodes.
@@ -158,7 +159,7 @@ pub enum Refusal {
 }
 
 /// Why a pool does not serve a pod by one term of its required node affinity.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TermRefusal {
     /// The term, as `topology.kubernetes.io/zone In [us-east-1a]`.
@@ -174,7 +175,7 @@ impl fmt::Display for TermRefusal {
 }
 
 /// How many instance types a filter left.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FilterStep {
     /// What was asked, as `memory 4Ti` or `kubernetes.io/arch In [arm64]`.
     pub filter: String,
@@ -245,7 +246,7 @@ pub struct NodeVerdict {
 }
 
 /// Why a planned node is what it is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeReport {
     /// Its claim.
@@ -264,6 +265,7 @@ pub struct NodeReport {
     pub headroom: u32,
     /// By when these are expected, as the week before tells; `None` where it tells nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub headroom_by: Option<Timestamp>,
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::labels;
@@ -13,7 +14,7 @@ use crate::requirement::{Requirement, RequirementSpec};
 pub struct Requirements(BTreeMap<String, Requirement>);
 
 /// The first label on which two sets of requirements cannot agree.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Conflict {
     /// The label key.
     pub key: String,

@@ -51,6 +51,11 @@ pub trait Observer {
     fn looks(&self) -> bool {
         true
     }
+
+    /// Whether it wants to be told where the world stands, for which nodes and pods are counted.
+    fn counts(&self) -> bool {
+        self.looks()
+    }
 }
 
 /// An observer that looks away.
@@ -183,14 +188,14 @@ async fn pass_time(world: &Arc<World>, scenario: &Scenario, observer: &mut dyn O
 
 /// Tells an observer what has happened since it was last told, and where the world stands.
 fn tell(world: &World, scenario: &Scenario, observer: &mut dyn Observer, shown: &mut usize) {
-    let (happenings, figures) = world.look(|state, moment| {
-        (state.timeline.since(*shown).to_vec(), figures(state, moment, scenario.duration))
-    });
+    let happenings = world.look(|state, _| state.timeline.since(*shown).to_vec());
     *shown += happenings.len();
     for happening in &happenings {
         observer.happened(happening);
     }
-    observer.stands(&figures);
+    if observer.counts() {
+        observer.stands(&world.look(|state, moment| figures(state, moment, scenario.duration)));
+    }
 }
 
 fn ending(world: &World, scenario: &Scenario) -> Ending {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outrigger_model::{CapacityType, Node, Pod, PodRef, PodsOutcome, Price, labels};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::laws;
@@ -13,7 +14,7 @@ use crate::time::Moment;
 use crate::timeline::Happening;
 
 /// What came of a run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
     /// The scenario.
@@ -43,7 +44,7 @@ pub struct Summary {
 }
 
 /// Pods at the end of a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Pods {
     /// How many run.
@@ -53,7 +54,7 @@ pub struct Pods {
 }
 
 /// Pods that wait for the same reason.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Waiting {
     /// Why.
@@ -63,7 +64,7 @@ pub struct Waiting {
 }
 
 /// Nodes that are the same but for their names.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Nodes {
     /// Their pool.

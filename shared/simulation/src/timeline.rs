@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::time::Moment;
 
 /// What sort of thing happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// A workload was scaled.
@@ -28,11 +29,12 @@ pub enum Kind {
 }
 
 /// One thing that happened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Happening {
     /// How long the world had run, in seconds.
     #[serde(rename = "atSeconds", serialize_with = "seconds")]
+    #[schemars(with = "f64")]
     pub at: Duration,
     /// What sort of thing.
     pub kind: Kind,

@@ -29,9 +29,9 @@ fn doctor(stack: &Stack, more: &[&str]) -> Said {
 
 /// What is not well, as `function: subject`, with detail and remedy.
 fn bad(said: &Said) -> BTreeMap<String, (String, String)> {
-    let asked: Vec<Value> = serde_json::from_str(&said.output).unwrap_or_else(|_| panic!("{said:?}"));
+    let answers: Value = serde_json::from_str(&said.output).unwrap_or_else(|_| panic!("{said:?}"));
     let mut bad = BTreeMap::new();
-    for asked in asked {
+    for asked in answers["functions"].as_array().unwrap() {
         let findings = asked["findings"].as_array().unwrap();
         for finding in findings.iter().filter(|finding| finding["health"] == "bad") {
             let text = |field: &str| finding[field].as_str().unwrap().to_owned();

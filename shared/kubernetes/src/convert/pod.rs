@@ -121,14 +121,16 @@ fn state(spec: &wire::PodSpec, status: Option<&wire::PodStatus>, deleting: bool)
     if spec.node_name.as_ref().is_some_and(|name| !name.is_empty()) {
         return PodState::Bound;
     }
-    let gated = spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty());
+    if spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty()) {
+        return PodState::Gated;
+    }
     let mut conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default().iter();
     let judged = conditions.any(|condition| {
         condition.type_ == "PodScheduled"
             && condition.status == "False"
             && condition.reason.as_deref() == Some("Unschedulable")
     });
-    if judged && !gated { PodState::Unschedulable } else { PodState::Waiting }
+    if judged { PodState::Unschedulable } else { PodState::Waiting }
 }
 
 /// Whether a pod on a node serves. Where a file does not say it, it does, so that budgets count for

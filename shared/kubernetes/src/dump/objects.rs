@@ -3,7 +3,8 @@
 
 #[cfg(feature = "client")]
 use std::collections::BTreeSet;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
 use k8s_openapi::api::{apps, core, policy, storage};
 use outrigger_model::capacity_buffer::{self, TemplateRef};
@@ -16,9 +17,16 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Dump;
+use super::claim::ShownClaim;
 use super::stream::Sink;
 use crate::convert::{self, Interner, Template, Templated, Volumes};
-use crate::wire::Object;
+use crate::wire::{Object, short};
+
+/// The longest name of an object (a DNS subdomain).
+const LONGEST_NAME: usize = 253;
+const NAMES_ALLOWED: &str = "at most 253 lower-case letters, digits, - and .";
+/// How much is shown of a label that is too long.
+const LABEL_SHOWN: usize = 60;
 
 /// The version of kOps' API that `kops get` prints.
 const KOPS_VERSION: &str = "kops.k8s.io/v1alpha2";
@@ -30,7 +38,10 @@ pub(super) struct Objects {
     file: String,
     documents: usize,
     interner: Interner,
-    seen: HashSet<(&'static str, String)>,
+    /// What was seen of each kind, with the digest of the object.
+    seen: HashMap<(&'static str, String), u64>,
+    /// That of the object at hand.
+    digest: u64,
     volumes: Volumes,
     volume_limits: BTreeMap<String, BTreeMap<String, u32>>,
     /// What NodeClaims ask for, by the name of their node and by its providerID.
@@ -45,10 +56,13 @@ impl Sink for Objects {
     }
 
     fn strange(&mut self, shown: String) {
+        self.dump.objects += 1;
         self.refuse(super::no_object(self.documents, shown));
     }
 
     fn object(&mut self, version: &str, kind: &str, object: Object) {
+        self.dump.objects += 1;
+        self.digest = object.digest();
         match (version, kind) {
             (_, "") => self.refuse(super::without_kind(self.documents)),
             ("v1", "Pod") => self.add_pod(&object),
@@ -97,13 +111,14 @@ impl Objects {
         self.name_file(&mut pod.degraded);
         let id = pod.id.to_string();
         let label = format!("Pod/{}/{}", pod.id.namespace, pod.id.name);
-        if pod.uid != id && self.seen.contains(&("uid", pod.uid.clone())) {
+        let uid = ("uid", pod.uid.clone());
+        if !self.is_new("Pod", label.clone(), &id) {
+            return;
+        }
+        if self.seen.insert(uid, self.digest).is_some() && pod.uid != id {
             return self.refuse_twice(label, "metadata.uid", &pod.uid);
         }
-        if self.is_new("Pod", label, &id) {
-            self.seen.insert(("uid", pod.uid.clone()));
-            self.dump.pods.push(pod);
-        }
+        self.dump.pods.push(pod);
     }
 
     fn add_node(&mut self, object: &Object) {
@@ -154,8 +169,8 @@ impl Objects {
         }
     }
 
-    /// Of a NodeClaim, only whether somebody asked that its node be left alone. Its node is known
-    /// by name or by instance.
+    /// A NodeClaim as it is shown to people, and whether somebody asked that its node be left
+    /// alone. The node is known by name or by instance.
     fn add_node_claim(&mut self, object: &Object) {
         const KIND: &str = "NodeClaim";
         let label = object.label(KIND);
@@ -163,6 +178,7 @@ impl Objects {
         if !self.is_new(KIND, label.clone(), &label) {
             return;
         }
+        self.dump.node_claims.push(ShownClaim::of(&whole));
         let annotations = whole.pointer("/metadata/annotations");
         let Some(wish) = annotations.and_then(|annotations| annotations.get(labels::DO_NOT_DISRUPT)) else {
             return;
@@ -353,12 +369,27 @@ impl Objects {
         *self.dump.other.entry(name).or_default() += 1;
     }
 
+    /// Whether an object is to be taken in: its name is one, and no other object has it. The same
+    /// object twice, as from two files, counts once.
     fn is_new(&mut self, kind: &'static str, object: String, identity: &str) -> bool {
-        let new = self.seen.insert((kind, identity.to_owned()));
-        if !new {
-            self.refuse_twice(object, "metadata", identity);
+        if !is_name(identity) {
+            let shown = short(identity);
+            let problem = Invalid::new(object, "metadata.name", shown, NAMES_ALLOWED);
+            self.refuse(problem);
+            return false;
         }
-        new
+        match self.seen.entry((kind, identity.to_owned())) {
+            Entry::Vacant(entry) => {
+                entry.insert(self.digest);
+                true
+            }
+            Entry::Occupied(seen) => {
+                if *seen.get() != self.digest {
+                    self.refuse_twice(object, "metadata", identity);
+                }
+                false
+            }
+        }
     }
 
     fn refuse_twice(&mut self, object: String, field: &str, identity: &str) {
@@ -383,7 +414,8 @@ impl Objects {
         }
     }
 
-    fn refuse(&mut self, problem: Invalid) {
+    fn refuse(&mut self, mut problem: Invalid) {
+        problem.object = short_label(problem.object);
         self.dump.invalid.push(problem.in_file(&self.file));
     }
 
@@ -421,8 +453,22 @@ impl Objects {
         dump.node_pools.sort_by(|a, b| a.name.cmp(&b.name));
         dump.ec2_node_classes.sort_by(|a, b| a.name.cmp(&b.name));
         dump.overlays.sort_by(|a, b| a.name.cmp(&b.name));
+        dump.node_claims.sort_by(|a, b| a.name.cmp(&b.name));
         dump.buffers.sort_by(|a, b| a.id.cmp(&b.id));
         dump
+    }
+}
+
+/// Whether Kubernetes could have such a name, behind its namespace or kind.
+fn is_name(identity: &str) -> bool {
+    identity.split('/').all(|part| part.len() <= LONGEST_NAME && part.chars().all(|c| c.is_ascii_graphic()))
+}
+
+/// A label that may be longer than anybody reads.
+fn short_label(label: String) -> String {
+    match label.char_indices().nth(LABEL_SHOWN) {
+        Some((end, _)) => format!("{}...", &label[..end]),
+        None => label,
     }
 }
 

@@ -35,6 +35,21 @@ pub(super) fn read(input: impl BufRead, sink: &mut impl Sink) -> Result<(), Erro
     Ok(())
 }
 
+/// What the parser objects to, on one line: it draws the text around it as well, and advises who
+/// calls it.
+pub(super) fn problem(error: &serde_saphyr::Error) -> String {
+    const ADVICE: &str = ", set DuplicateKeyPolicy";
+    let text = error.to_string();
+    let line = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    match line.split_once(ADVICE) {
+        Some((twice, _)) if twice.ends_with(": apiVersion") || twice.ends_with(": kind") => {
+            format!("{twice}; between two objects there is a line ---")
+        }
+        Some((twice, _)) => twice.to_owned(),
+        None => line.to_owned(),
+    }
+}
+
 /// The parser's limits guard against documents that grow when they are read; those that only bound
 /// the size are lifted, since a cluster's dump is large by nature.
 fn options() -> serde_saphyr::Options {

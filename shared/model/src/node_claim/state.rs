@@ -1,9 +1,12 @@
 //! Where a claim stands, and where it may come to stand next.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Where a claim stands. States only move forward (reference: reliability 3.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub enum ClaimState {
     /// Written down, not launched yet as far as anybody knows.
     #[default]

@@ -164,9 +164,7 @@ mod tests {
             &["spec.requirements: found 101 requirements; allowed: at most 100"],
         );
         assert!(
-            read(&json!({}))
-                .unwrap_err()
-                .starts_with("NodeOverlay/x: spec: found {}; allowed: missing field")
+            read(&json!({})).unwrap_err().starts_with("NodeOverlay/x: spec: found {}; allowed: the field ")
         );
         let old = NodeOverlay::read(&json!({"apiVersion": "karpenter.sh/v2", "metadata": {"name": "x"}}));
         assert_eq!(old.unwrap_err()[0].field, "apiVersion");

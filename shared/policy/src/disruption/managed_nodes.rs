@@ -88,6 +88,11 @@ fn claims_by_node(snapshot: &Snapshot) -> BTreeMap<&str, &NodeClaim> {
 }
 
 impl<'a> ManagedNode<'a> {
+    /// The name of the node.
+    pub fn name(&self) -> &'a str {
+        &self.node.name
+    }
+
     /// Whether it has finished starting, as its label or its claim says.
     pub(crate) fn is_initialized(&self) -> bool {
         self.node.is_initialized() || self.state() == Some(ClaimState::Initialized)

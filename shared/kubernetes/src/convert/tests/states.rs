@@ -26,7 +26,7 @@ fn states() {
     stands(&json!({ "status": judged("SchedulingGated") }), PodState::Waiting);
     let gated =
         json!({ "spec": { "schedulingGates": [{ "name": "wait" }] }, "status": judged("Unschedulable") });
-    stands(&gated, PodState::Waiting);
+    stands(&gated, PodState::Gated);
     stands(&json!({ "spec": { "nodeName": "n" }, "status": { "phase": "Running" } }), PodState::Bound);
     stands(&json!({ "spec": { "nodeName": "n" }, "status": judged("Unschedulable") }), PodState::Bound);
     stands(&json!({ "spec": { "nodeName": "" } }), PodState::Waiting);
