@@ -15,7 +15,7 @@ use crate::args;
 use crate::cluster::{connect, wait_for};
 use crate::error::{CliError, chain};
 use crate::ledger::ClusterLedger;
-use crate::output::{CommandOutcome, Document, Format, count, print, say, spinner, table};
+use crate::output::{CommandOutcome, Document, Format, count, or_dash, print, say, spinner, table};
 
 /// What was judged, and what became of it.
 #[derive(Debug, Serialize)]
@@ -153,8 +153,8 @@ fn row(node: &Verdict, report: &AdoptReport) -> Vec<String> {
     };
     vec![
         node.node.clone(),
-        node.launcher.clone().unwrap_or_else(|| "-".into()),
-        node.node_pool.clone().unwrap_or_else(|| "-".into()),
+        or_dash(node.launcher.as_ref()),
+        or_dash(node.node_pool.as_ref()),
         failed.or_else(stays).unwrap_or_else(adopted),
     ]
 }

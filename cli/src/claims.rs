@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::args;
 use crate::error::CliError;
 use crate::input::{self, Input};
-use crate::output::{CommandOutcome, Document, Format, count, print, say, spinner, table};
+use crate::output::{CommandOutcome, Document, Format, count, or_dash, print, say, spinner, table};
 use crate::plan::text::money;
 use crate::remarks::Remarks;
 
@@ -148,18 +148,17 @@ fn text(output: &ClaimsOutput, now: Timestamp) {
         return;
     }
     say!("");
-    let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
     let row = |claim: &ClaimOutput| {
         vec![
             claim.name.clone(),
-            or_dash(&claim.node_pool),
-            or_dash(&claim.instance_type),
-            claim.capacity_type.map_or_else(|| "-".into(), |way| way.to_string()),
-            or_dash(&claim.zone),
-            claim.price_per_hour.map_or_else(|| "-".into(), |price| format!("{:.4}", price.dollars())),
+            or_dash(claim.node_pool.as_ref()),
+            or_dash(claim.instance_type.as_ref()),
+            or_dash(claim.capacity_type),
+            or_dash(claim.zone.as_ref()),
+            or_dash(claim.price_per_hour.map(|price| format!("{:.4}", price.dollars()))),
             format!("{:?}", claim.state),
-            claim.created_at.map_or_else(|| "-".into(), |at| age(now.duration_since(at))),
-            or_dash(&claim.node),
+            or_dash(claim.created_at.map(|at| age(now.duration_since(at)))),
+            or_dash(claim.node.as_ref()),
             claim.message.clone().unwrap_or_default(),
         ]
     };

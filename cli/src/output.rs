@@ -132,6 +132,11 @@ pub(crate) fn spinner(doing: &'static str) -> ProgressBar {
     spinner
 }
 
+/// What is known, or `-`.
+pub(crate) fn or_dash(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
 /// `1 node`, `2 nodes`.
 pub(crate) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })

@@ -68,7 +68,7 @@ pub(crate) struct NotYet {
 }
 
 impl NotYet {
-    fn of(snapshot: &Snapshot) -> Self {
+    fn from_snapshot(snapshot: &Snapshot) -> Self {
         let count = |state: PodState| {
             let waits = |pod: &&Pod| pod.state == state && pod.node_name.is_none();
             snapshot.pods.iter().filter(waits).count()
@@ -191,7 +191,7 @@ fn output(decision: &Decision, timings: bool) -> PlanOutput {
         nodes: plan.nodes.iter().map(new_node).collect(),
         existing: existing.collect(),
         left_out: LeftOut::from_report(report),
-        not_yet: NotYet::of(snapshot),
+        not_yet: NotYet::from_snapshot(snapshot),
         remarks: Remarks::new(snapshot, notes),
     }
 }

@@ -9,7 +9,7 @@ use std::io::IsTerminal;
 use crate::args;
 use crate::claims::age;
 use crate::error::CliError;
-use crate::output::{CommandOutcome, Format, count, print, say, spinner, table};
+use crate::output::{CommandOutcome, Format, count, or_dash, print, say, spinner, table};
 use crate::plan::text::money;
 
 pub(crate) use overview::Overview;
@@ -60,28 +60,26 @@ fn text(command: &args::Top, overview: &Overview) {
     let coming: Vec<_> = overview.claims.iter().filter(|claim| app::is_on_its_way(claim)).collect();
     if !coming.is_empty() {
         say!("");
-        let dash = || "-".to_owned();
         let row = |claim: &&crate::claims::ClaimOutput| {
-            let (kind, zone) = (claim.instance_type.clone(), claim.zone.clone());
+            let (kind, zone) = (or_dash(claim.instance_type.as_ref()), or_dash(claim.zone.as_ref()));
             let (state, why) = (format!("{:?}", claim.state), claim.message.clone().unwrap_or_default());
-            vec![claim.name.clone(), state, kind.unwrap_or_else(dash), zone.unwrap_or_else(dash), why]
+            vec![claim.name.clone(), state, kind, zone, why]
         };
         table(&["CLAIM", "STATE", "TYPE", "ZONE", "WHY"], &coming.iter().map(row).collect::<Vec<_>>());
     }
 }
 
 fn row(node: &NodeOverview, overview: &Overview) -> Vec<String> {
-    let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
     vec![
         node.name.clone(),
-        or_dash(&node.node_pool),
-        or_dash(&node.instance_type),
-        node.capacity_type.map_or_else(|| "-".into(), |way| way.to_string()),
-        or_dash(&node.zone),
+        or_dash(node.node_pool.as_ref()),
+        or_dash(node.instance_type.as_ref()),
+        or_dash(node.capacity_type),
+        or_dash(node.zone.as_ref()),
         percent(node.cpu),
         percent(node.memory),
         pods(node),
-        node.price_per_hour.map_or_else(|| "-".into(), |price| format!("{:.4}", price.dollars())),
+        or_dash(node.price_per_hour.map(|price| format!("{:.4}", price.dollars()))),
         age(overview.taken_at.duration_since(node.created_at)),
         verdict(node),
     ]

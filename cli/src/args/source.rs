@@ -6,7 +6,7 @@ use clap::{ArgGroup, Args as Arguments, ValueEnum};
 use outrigger_model::Price;
 
 /// What a decision is made from: the cluster of the kubeconfig, unless something else is named.
-#[derive(Debug, Arguments)]
+#[derive(Clone, Debug, Arguments)]
 #[command(group(ArgGroup::new("from").args(["files", "snapshot"])))]
 pub(crate) struct Source {
     /// Read what kubectl get -o yaml|json wrote instead of the cluster, any number of times; -
@@ -40,7 +40,7 @@ pub(crate) struct Source {
 }
 
 /// What the template's parameters of these names say to the functions.
-#[derive(Debug, Arguments)]
+#[derive(Clone, Debug, Arguments)]
 pub(crate) struct Policies {
     /// What becomes of preferred affinities and of spreads that are only a wish
     #[arg(long, value_enum, default_value_t = Preferences::Respect)]

@@ -10,7 +10,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 
 use super::draw;
 use super::overview::{NodeOverview, Overview};
-use crate::args::{Top, TopSort};
+use crate::args::{Source, Top, TopSort};
 use crate::claims::ClaimOutput;
 use crate::error::chain;
 
@@ -79,29 +79,21 @@ pub(super) struct App {
 /// A look at the cluster, or why there was none.
 type Look = Result<Overview, String>;
 
-/// Shows the screen until somebody leaves it.
+/// Shows the screen until somebody leaves it, who does not wait for a cluster that does not answer.
 pub(super) fn run(command: &Top, overview: Overview) -> io::Result<()> {
+    let (ask, asked) = channel::<()>();
+    let (tell, looks) = channel::<Look>();
+    let source = command.source.clone();
+    std::thread::spawn(move || look_when_asked(&source, &asked, &tell));
     let mut terminal = ratatui::try_init()?;
-    let ended = std::thread::scope(|scope| {
-        let (ask, asked) = channel::<()>();
-        let (tell, looks) = channel::<Look>();
-        scope.spawn(move || look_when_asked(command, &asked, &tell));
-        let ended = show(&mut terminal, command, overview, &ask, &looks);
-        drop(ask);
-        // Whoever leaves does not wait for a cluster that does not answer.
-        if ended.is_ok() {
-            ratatui::restore();
-            std::process::exit(0);
-        }
-        ended
-    });
+    let ended = show(&mut terminal, command, overview, &ask, &looks);
     ratatui::restore();
     ended
 }
 
-fn look_when_asked(command: &Top, asked: &Receiver<()>, tell: &Sender<Look>) {
+fn look_when_asked(source: &Source, asked: &Receiver<()>, tell: &Sender<Look>) {
     while asked.recv().is_ok() {
-        let look = Overview::look(&command.source).map_err(|error| chain(&error));
+        let look = Overview::look(source).map_err(|error| chain(&error));
         if tell.send(look).is_err() {
             return;
         }

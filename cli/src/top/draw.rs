@@ -14,6 +14,7 @@ use super::{pods, totals, verdict};
 use crate::claims::{ClaimOutput, age};
 use crate::consolidate::CommandOutput;
 use crate::consolidate::text::destinations;
+use crate::output::or_dash;
 
 /// How wide a bar is.
 const BAR: usize = 5;
@@ -113,18 +114,17 @@ fn draw_nodes(app: &App, frame: &mut Frame<'_>, area: Rect) {
 }
 
 fn node_row(app: &App, node: &NodeOverview) -> Row<'static> {
-    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
-    let price = node.price_per_hour.map_or_else(|| "-".into(), |price| format!("{:.3}", price.dollars()));
+    let price = node.price_per_hour.map(|price| format!("{:.3}", price.dollars()));
     let style = if node.command.is_some() { Style::new().fg(Color::Yellow) } else { Style::new() };
     Row::new([
         Cell::from(node.name.clone()),
-        Cell::from(text(&node.instance_type)),
+        Cell::from(or_dash(node.instance_type.as_ref())),
         Cell::from(paid(node.capacity_type)),
         Cell::from(node.zone.as_deref().and_then(|zone| zone.chars().next_back()).unwrap_or('-').to_string()),
         bar(node.cpu),
         bar(node.memory),
         Cell::from(pods(node)),
-        Cell::from(price),
+        Cell::from(or_dash(price)),
         Cell::from(age(app.overview.taken_at.duration_since(node.created_at))),
         Cell::from(verdict(node)).style(style),
     ])
@@ -163,16 +163,14 @@ fn draw_claims(app: &App, frame: &mut Frame<'_>, area: Rect) {
         Constraint::Fill(3),
     ];
     let row = |claim: &ClaimOutput| {
-        let text = |text: &Option<String>| Cell::from(text.clone().unwrap_or_else(|| "-".into()));
-        let old =
-            claim.created_at.map_or_else(|| "-".into(), |at| age(app.overview.taken_at.duration_since(at)));
+        let old = claim.created_at.map(|at| age(app.overview.taken_at.duration_since(at)));
         Row::new([
             Cell::from(claim.name.clone()),
             Cell::from(format!("{:?}", claim.state)),
-            text(&claim.instance_type),
+            Cell::from(or_dash(claim.instance_type.as_ref())),
             Cell::from(paid(claim.capacity_type)),
-            text(&claim.zone),
-            Cell::from(old),
+            Cell::from(or_dash(claim.zone.as_ref())),
+            Cell::from(or_dash(old)),
             Cell::from(claim.message.clone().or_else(|| claim.node.clone()).unwrap_or_default()),
         ])
     };
@@ -216,13 +214,12 @@ fn detail(app: &App) -> Vec<String> {
 }
 
 fn node_detail(node: &NodeOverview) -> Vec<String> {
-    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
-    let way = node.capacity_type.map_or_else(|| "-".into(), |way| way.to_string());
+    let way = or_dash(node.capacity_type);
     let gib = |bytes: f64| bytes / f64::from(1 << 30);
     let mut lines = vec![
         format!("Node      {}", node.name),
-        format!("NodePool  {}", text(&node.node_pool)),
-        format!("Machine   {} {way} {}", text(&node.instance_type), text(&node.zone)),
+        format!("NodePool  {}", or_dash(node.node_pool.as_ref())),
+        format!("Machine   {} {way} {}", or_dash(node.instance_type.as_ref()), or_dash(node.zone.as_ref())),
         format!("Cpu       {:.2} of {:.2} cores", node.cpu.used, node.cpu.available),
         format!("Memory    {:.1} of {:.1} GiB", gib(node.memory.used), gib(node.memory.available)),
         format!("Pods      {}", pods(node)),
@@ -238,14 +235,13 @@ fn node_detail(node: &NodeOverview) -> Vec<String> {
 }
 
 fn claim_detail(claim: &ClaimOutput) -> Vec<String> {
-    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
-    let way = claim.capacity_type.map_or_else(|| "-".into(), |way| way.to_string());
+    let way = or_dash(claim.capacity_type);
     let mut lines = vec![
         format!("Claim     {}", claim.name),
-        format!("NodePool  {}", text(&claim.node_pool)),
-        format!("Machine   {} {way} {}", text(&claim.instance_type), text(&claim.zone)),
+        format!("NodePool  {}", or_dash(claim.node_pool.as_ref())),
+        format!("Machine   {} {way} {}", or_dash(claim.instance_type.as_ref()), or_dash(claim.zone.as_ref())),
         format!("State     {:?}", claim.state),
-        format!("Node      {}", text(&claim.node)),
+        format!("Node      {}", or_dash(claim.node.as_ref())),
     ];
     lines.extend(claim.message.clone());
     lines

@@ -159,8 +159,7 @@ fn nodes(snapshot: &Snapshot, consolidation: &Consolidation) -> Vec<NodeOverview
             name: node.name.clone(),
             node_pool: node.node_pool().map(str::to_owned),
             instance_type: label(labels::INSTANCE_TYPE),
-            capacity_type: label(labels::CAPACITY_TYPE)
-                .and_then(|way| serde_json::from_value(serde_json::Value::from(way)).ok()),
+            capacity_type: label(labels::CAPACITY_TYPE).and_then(|way| CapacityType::named(&way)),
             zone: label(labels::ZONE),
             cpu: room(CPU),
             memory: room(MEMORY),

@@ -1,8 +1,9 @@
 //! What a change that somebody wonders about makes of a Snapshot.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use outrigger_model::{CapacityType, InstanceType, Node, Pod, PodState, Price, Snapshot, labels};
+use outrigger_model::{CapacityType, InstanceType, Node, Offering, Pod, PodState, Price, Snapshot, labels};
 
 use crate::args::Change;
 
@@ -13,24 +14,14 @@ const RANDOM: &str = "bcdfghjklmnpqrstvwxz2456789";
 /// Makes a change. An error says that the cluster has nothing to change so.
 pub(super) fn apply(change: &Change, snapshot: &mut Snapshot) -> Result<(), String> {
     match change {
-        Change::LoseZone(zone) => {
-            lose_nodes(snapshot, |node| node.labels.get(labels::ZONE) == Some(zone));
-            let found = change_offerings(snapshot, |types| {
-                retain_offerings(types, |_, offering| offering.zone != *zone)
-            });
-            found.then_some(()).ok_or_else(|| format!("nothing is sold in a zone {zone}"))
-        }
+        Change::LoseZone(zone) => lose_zone(snapshot, zone),
         Change::LoseSpot => {
-            let is_spot =
-                |node: &Node| node.labels.get(labels::CAPACITY_TYPE).is_some_and(|way| way == "spot");
-            lose_nodes(snapshot, is_spot);
-            change_offerings(snapshot, |types| {
-                retain_offerings(types, |_, offering| offering.capacity_type != CapacityType::Spot)
-            });
+            lose_nodes(snapshot, |node| capacity_type(node) == Some(CapacityType::Spot));
+            retain_offerings(snapshot, |offering| offering.capacity_type != CapacityType::Spot);
             Ok(())
         }
-        Change::OnlyTypes(pattern) => retain_types(snapshot, pattern, true),
-        Change::NoTypes(pattern) => retain_types(snapshot, pattern, false),
+        Change::OnlyTypes(pattern) => stop_selling(snapshot, pattern, |is_meant| !is_meant),
+        Change::NoTypes(pattern) => stop_selling(snapshot, pattern, |is_meant| is_meant),
         Change::NoPool(name) => {
             let before = snapshot.node_pools.len();
             snapshot.node_pools.retain(|pool| pool.name != *name);
@@ -39,16 +30,30 @@ pub(super) fn apply(change: &Change, snapshot: &mut Snapshot) -> Result<(), Stri
         }
         Change::Scale { namespace, workload, times } => scale(snapshot, namespace, workload, *times),
         Change::Discount(share) => {
-            change_offerings(snapshot, |types| discount(types, *share));
+            discount(snapshot, *share);
             Ok(())
         }
         Change::Patience(_) => Ok(()),
     }
 }
 
+fn capacity_type(node: &Node) -> Option<CapacityType> {
+    CapacityType::named(node.labels.get(labels::CAPACITY_TYPE)?)
+}
+
+fn lose_zone(snapshot: &mut Snapshot, zone: &str) -> Result<(), String> {
+    let is_sold = |kind: &InstanceType| kind.offerings.iter().any(|offering| offering.zone == zone);
+    if !types_mut(snapshot).any(|kind| is_sold(kind)) {
+        return Err(format!("nothing is sold in a zone {zone}"));
+    }
+    lose_nodes(snapshot, |node| node.labels.get(labels::ZONE).is_some_and(|label| label == zone));
+    retain_offerings(snapshot, |offering| offering.zone != zone);
+    Ok(())
+}
+
 /// Takes nodes away; their pods wait for others.
 fn lose_nodes(snapshot: &mut Snapshot, is_lost: impl Fn(&Node) -> bool) {
-    let lost: Vec<String> =
+    let lost: BTreeSet<String> =
         snapshot.nodes.iter().filter(|node| is_lost(node)).map(|node| node.name.clone()).collect();
     snapshot.nodes.retain(|node| !lost.contains(&node.name));
     let is_on_lost = |pod: &Pod| pod.node_name.as_ref().is_some_and(|node| lost.contains(node));
@@ -60,55 +65,39 @@ fn lose_nodes(snapshot: &mut Snapshot, is_lost: impl Fn(&Node) -> bool) {
     }
 }
 
-/// Changes what is sold, for each class. Whether anything has changed.
-fn change_offerings(snapshot: &mut Snapshot, change: impl Fn(&mut Vec<InstanceType>) -> bool) -> bool {
-    let mut changed = false;
-    for offer in &mut snapshot.classes {
-        changed |= change(Arc::make_mut(&mut offer.instance_types));
-    }
-    changed
+/// What is sold, for each class.
+fn types_mut(snapshot: &mut Snapshot) -> impl Iterator<Item = &mut InstanceType> {
+    snapshot.classes.iter_mut().flat_map(|offer| Arc::make_mut(&mut offer.instance_types))
 }
 
-fn retain_offerings(
-    types: &mut [InstanceType],
-    stays: impl Fn(&InstanceType, &outrigger_model::Offering) -> bool,
-) -> bool {
-    let count = |types: &[InstanceType]| types.iter().map(|kind| kind.offerings.len()).sum::<usize>();
-    let before = count(types);
-    for kind in types.iter_mut() {
-        let offerings = std::mem::take(&mut kind.offerings);
-        let kept = offerings.into_iter().filter(|offering| stays(kind, offering)).collect();
-        kind.offerings = kept;
-    }
-    count(types) < before
+fn retain_offerings(snapshot: &mut Snapshot, stays: impl Fn(&Offering) -> bool) {
+    types_mut(snapshot).for_each(|kind| kind.offerings.retain(&stays));
 }
 
-/// Nodes that run are of the types that they are; they only cannot be bought again.
-fn retain_types(snapshot: &mut Snapshot, pattern: &str, wanted: bool) -> Result<(), String> {
+/// Types of a pattern, or all others, are sold no more. Nodes that run stay what they are.
+fn stop_selling(
+    snapshot: &mut Snapshot,
+    pattern: &str,
+    is_unsold: impl Fn(bool) -> bool,
+) -> Result<(), String> {
     let is_meant = |name: &str| match pattern.split_once('*') {
         Some((start, end)) => name.starts_with(start) && name.ends_with(end),
         None => name == pattern,
     };
-    let types = || snapshot.classes.iter().flat_map(|offer| offer.instance_types.iter());
-    if !types().any(|kind| is_meant(&kind.name)) {
+    if !types_mut(snapshot).any(|kind| is_meant(&kind.name)) {
         return Err(format!("no instance type is called {pattern}"));
     }
-    change_offerings(snapshot, |types| {
-        for kind in types.iter_mut().filter(|kind| is_meant(&kind.name) != wanted) {
-            kind.offerings.iter_mut().for_each(|offering| offering.available = false);
-        }
-        true
-    });
+    let unsold = types_mut(snapshot).filter(|kind| is_unsold(is_meant(&kind.name)));
+    unsold.flat_map(|kind| &mut kind.offerings).for_each(|offering| offering.available = false);
     Ok(())
 }
 
-fn discount(types: &mut [InstanceType], share: f64) -> bool {
-    let offerings = types.iter_mut().flat_map(|kind| &mut kind.offerings);
+fn discount(snapshot: &mut Snapshot, share: f64) {
+    let offerings = types_mut(snapshot).flat_map(|kind| &mut kind.offerings);
     for offering in offerings.filter(|offering| offering.capacity_type == CapacityType::OnDemand) {
         let price = offering.price.dollars() * (1.0 - share);
         offering.price = Price::from_dollars(price).unwrap_or(offering.price);
     }
-    true
 }
 
 fn scale(snapshot: &mut Snapshot, namespace: &str, workload: &str, times: f64) -> Result<(), String> {
@@ -121,8 +110,8 @@ fn scale(snapshot: &mut Snapshot, namespace: &str, workload: &str, times: f64) -
     }
     let exactly = its.len() as f64 * times;
     let wanted = (1..=u32::MAX).take_while(|number| f64::from(*number) - 0.5 <= exactly).count();
-    let gone: Vec<&str> = its.iter().skip(wanted).map(|pod| pod.uid.as_str()).collect();
-    snapshot.pods.retain(|pod| !gone.contains(&pod.uid.as_str()));
+    let gone: BTreeSet<&str> = its.iter().skip(wanted).map(|pod| pod.uid.as_str()).collect();
+    snapshot.pods.retain(|pod| !gone.contains(pod.uid.as_str()));
     let more = its.iter().cycle().take(wanted).skip(its.len()).enumerate();
     snapshot.pods.extend(more.map(|(number, like)| copy(like, workload, number)));
     snapshot.pods.sort_by(|a, b| (&a.id, &a.uid).cmp(&(&b.id, &b.uid)));

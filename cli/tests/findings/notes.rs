@@ -76,7 +76,9 @@ fn no_objects_at_all_is_no_answer() {
 
 #[test]
 fn kinds_that_are_not_read_are_named_where_they_may_be_meant() {
-    let object = |version: &str, kind: &str| json!({"apiVersion": version, "kind": kind, "metadata": {"name": "x", "namespace": "default"}});
+    let metadata = json!({"name": "x", "namespace": "default"});
+    let object =
+        |version: &str, kind: &str| json!({"apiVersion": version, "kind": kind, "metadata": metadata});
     let said = notes(&[
         general(),
         web(),

@@ -30,7 +30,7 @@ pub struct ShownClaim {
 
 impl ShownClaim {
     /// What of an object is there. A field that is not as it should be is absent.
-    pub(super) fn of(object: &Value) -> Self {
+    pub(super) fn from_object(object: &Value) -> Self {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         let label = |key: &str| object["metadata"]["labels"][key].as_str().map(str::to_owned);
         let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
@@ -42,8 +42,7 @@ impl ShownClaim {
             name: text("/metadata/name").unwrap_or_default(),
             node_pool: label(labels::NODE_POOL),
             instance_type: label(labels::INSTANCE_TYPE),
-            capacity_type: label(labels::CAPACITY_TYPE)
-                .and_then(|way| serde_json::from_value(Value::from(way)).ok()),
+            capacity_type: label(labels::CAPACITY_TYPE).and_then(|way| CapacityType::named(&way)),
             zone: label(labels::ZONE),
             node_name: text("/status/nodeName").filter(|name| !name.is_empty()),
             created_at: text("/metadata/creationTimestamp").and_then(|at| at.parse().ok()),
@@ -86,7 +85,7 @@ mod tests {
             if deleted {
                 object["metadata"]["deletionTimestamp"] = json!("2026-11-20T09:00:00Z");
             }
-            ShownClaim::of(&object)
+            ShownClaim::from_object(&object)
         };
         let launched = json!([condition("Launched", "True"), condition("Registered", "Unknown")]);
         let table = [

@@ -178,7 +178,7 @@ impl Objects {
         if !self.is_new(KIND, label.clone(), &label) {
             return;
         }
-        self.dump.node_claims.push(ShownClaim::of(&whole));
+        self.dump.node_claims.push(ShownClaim::from_object(&whole));
         let annotations = whole.pointer("/metadata/annotations");
         let Some(wish) = annotations.and_then(|annotations| annotations.get(labels::DO_NOT_DISRUPT)) else {
             return;
